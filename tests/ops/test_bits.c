@@ -5,6 +5,7 @@
 #include "ops/op_check.h"
 #include "tests/ops/device.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -170,6 +171,15 @@ static const struct {
     {CONV(5, 45, 45, 4, 45, 45, 8, 1, 3, 1, 0, 1), 1},
     {CONV(1, 128, 32, 8, 128, 32, 64, 1, 1, 1, 0, 0), 1},
     {CONV(1, 140, 112, 3, 70, 56, 64, 7, 7, 2, 3, 3), 2},
+    /* cut into regions by the taps inside the image: all nine, also with sums of several chains; edges alone; after the image */
+    {CONV(9, 3, 3, 5, 3, 3, 7, 3, 3, 1, 1, 1), 0},
+    {CONV(24, 7, 6, 17, 7, 6, 50, 3, 3, 1, 1, 1), 1},
+    {CONV(8, 3, 4, 520, 3, 4, 10, 3, 3, 1, 1, 1), 1},
+    {CONV(8, 4, 3, 10, 4, 3, 520, 3, 3, 1, 1, 1), 1},
+    {CONV(16, 6, 6, 20, 3, 3, 33, 3, 3, 2, 1, 1), 0},
+    {CONV(12, 2, 3, 9, 2, 3, 49, 3, 3, 1, 1, 1), 0},
+    {CONV(10, 4, 4, 6, 4, 4, 30, 2, 2, 1, 0, 0), 0},
+    {CONV(40, 1, 3, 8, 1, 3, 16, 5, 3, 1, 2, 1), 0},
 };
 static const struct rp_conv pools[] = {
     CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0),   CONV(2, 11, 8, 33, 6, 4, 33, 3, 3, 2, 1, 1), CONV(2, 8, 8, 20, 4, 4, 20, 3, 3, 2, 0, 0),
@@ -193,6 +203,37 @@ static void convs_of(int isa, int op, int *cases, int *failed)
             ++*cases;
             compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
         }
+}
+
+/* A pixel outside the image times an infinite weight is NaN, at the edges of the image alone. */
+TEST(infinite_weight)
+{
+    enum { BATCH = 16, SIDE = 3, IN = 4, OUT = 5, X = BATCH * SIDE * SIDE * IN, W = OUT * 9 * IN, Y = BATCH * SIDE * SIDE * OUT };
+    const struct rp_conv c = {BATCH, SIDE, SIDE, IN, SIDE, SIDE, OUT, 3, 3, 1, 1, 1};
+    static float x[X], w[W], y[2][Y], dx[2][X];
+    for (int i = 0; i < X; i++)
+        x[i] = 1.0f + (float)(i % 7);
+    for (int i = 0; i < W; i++)
+        w[i] = 1.0f + (float)(i % 5);
+    w[2 * 9 * IN] = INFINITY; /* of output channel 2, above and left */
+    struct rp_dev reference = {.op = &rp_reference_ops};
+    rp_reference_ops.conv_forward(&reference, y[0], NULL, x, w, &c, NULL);
+    rp_reference_ops.conv_dgrad(&reference, dx[0], y[0], w, NULL, &c);
+    CHECK(isnan(y[0][2]) && isinf(y[0][(SIDE + 1) * OUT + 2]), "not what this test is about: %g, %g", (double)y[0][2],
+          (double)y[0][(SIDE + 1) * OUT + 2]);
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        struct rp_dev *dev = device((enum rp_isa)isa, 2);
+        if (!dev)
+            continue;
+        dev->op->conv_forward(dev, y[1], NULL, x, w, &c, NULL);
+        dev->op->conv_dgrad(dev, dx[1], y[0], w, NULL, &c);
+        for (int i = 0; i < Y; i++)
+            CHECK(y[0][i] == y[1][i] || (isnan(y[0][i]) && isnan(y[1][i])), "%s: output %d is %g, not %g",
+                  rp_isa_name((enum rp_isa)isa), i, (double)y[1][i], (double)y[0][i]);
+        for (int i = 0; i < X; i++)
+            CHECK(dx[0][i] == dx[1][i] || (isnan(dx[0][i]) && isnan(dx[1][i])), "%s: gradient %d is %g, not %g",
+                  rp_isa_name((enum rp_isa)isa), i, (double)dx[1][i], (double)dx[0][i]);
+    }
 }
 
 static void all_of(enum rp_isa isa)

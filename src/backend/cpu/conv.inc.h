@@ -13,7 +13,8 @@
  * A pixel's k-steps are runs: channels of `pixels` neighbours in a row of the image, which are contiguous. Forward has kernel_h runs of
  * kernel_w pixels. The data gradient takes the input pixels in stride * stride classes, (h mod stride, w mod stride), whose pixels have the
  * same taps; a run is one tap, and taps that no pixel of the class has are not computed. Since a chain ends with + (+0), its absent terms
- * are neutral, but they count where chains end. The weight gradient is in conv_weights.inc.h. */
+ * are neutral, but they count where chains end. So are terms of pixels outside the image, unless a weight is infinite or NaN: where it
+ * saves enough, the grid is cut into regions whose pixels have the same taps inside. The weight gradient is in conv_weights.inc.h. */
 
 #include "backend/cpu/gemm.h"
 
@@ -61,6 +62,14 @@ RP_LANE long conv_columns(const struct conv_panels *p, long panel)
 #define CONV_STRIP_FLOATS ((size_t)RP_GEMM_GROUP * CONV_STRIP_LD)
 #define CONV_PLANE_FLOATS ((size_t)CONV_ROWS * CONV_COLS)
 
+/* Pixels of a grid whose taps inside the image are the same: rows of taps h0..h1, of each of them taps w0..w1. */
+struct conv_region {
+    long first_h, first_w, grid_h, grid_w, rows; /* rows: of the product */
+    long h0, h1, w0, w1;
+    int parts;                                   /* tasks of this region and those before it */
+};
+#define CONV_REGIONS 9
+
 /* C[rows, n] = chains over k of A[rows, k] * B[k, n], rows being the pixels of a grid. */
 struct conv_job {
     struct rp_cpu *cpu;
@@ -86,6 +95,9 @@ struct conv_job {
     int is_plain;                /* A lies in memory as it is */
     struct conv_panels panels;
     long chunks, part_rows;
+    struct conv_region region[CONV_REGIONS];
+    int regions;                 /* 1: the whole grid with all taps */
+    atomic_int *is_spoiled;      /* set if a weight is infinite or NaN */
 };
 
 /* A pixel of the grid. */
@@ -93,19 +105,20 @@ struct conv_pixel {
     long n, h, w;
 };
 
-static struct conv_pixel conv_pixel_at(const struct conv_job *o, long row)
+static struct conv_pixel conv_pixel_at(const struct conv_region *g, long row)
 {
-    return (struct conv_pixel){row / (o->grid_h * o->grid_w), row / o->grid_w % o->grid_h, row % o->grid_w};
+    return (struct conv_pixel){row / (g->grid_h * g->grid_w), g->first_h + row / g->grid_w % g->grid_h,
+                               g->first_w + row % g->grid_w};
 }
 
-RP_LANE void conv_next_pixel(const struct conv_job *o, struct conv_pixel *p)
+RP_LANE void conv_next_pixel(const struct conv_region *g, struct conv_pixel *p)
 {
-    if (++p->w < o->grid_w)
+    if (++p->w < g->first_w + g->grid_w)
         return;
-    p->w = 0;
-    if (++p->h < o->grid_h)
+    p->w = g->first_w;
+    if (++p->h < g->first_h + g->grid_h)
         return;
-    p->h = 0;
+    p->h = g->first_h;
     p->n++;
 }
 
@@ -159,12 +172,12 @@ RP_LANE void conv_copy_piece(float *dst, const struct conv_job *o, const struct 
 }
 
 /* k-steps k0..k1 of `rows` pixels from row i of the grid. */
-static void conv_gather(const struct conv_job *o, float *strip, long i, int rows, long k0, long k1)
+static void conv_gather(const struct conv_job *o, const struct conv_region *g, float *strip, long i, int rows, long k0, long k1)
 {
     const long length = o->pixels * o->channels;
     long h[RP_GEMM_GROUP], w[RP_GEMM_GROUP], at[RP_GEMM_GROUP], run = k0 / length, run_h = run / o->runs_w, run_w = run % o->runs_w;
-    struct conv_pixel p = conv_pixel_at(o, i);
-    for (int r = 0; r < rows; r++, conv_next_pixel(o, &p)) {
+    struct conv_pixel p = conv_pixel_at(g, i);
+    for (int r = 0; r < rows; r++, conv_next_pixel(g, &p)) {
         h[r] = p.h * o->step + o->dh;
         w[r] = p.w * o->step + o->dw;
         at[r] = ((p.n * o->image_h + h[r]) * o->image_w + w[r]) * o->channels;
@@ -210,10 +223,38 @@ static long conv_chain_end(const struct conv_job *o, long k)
     return o->k;
 }
 
-/* Equal blocks rather than a short last one, within a chain. */
-static long conv_block_end(const struct conv_job *o, long k)
+/* k-steps of a row of taps. */
+static long conv_tap_row(const struct conv_job *o)
 {
-    const long left = conv_chain_end(o, k) - k, n = blocks_of(left, CONV_KC);
+    return o->runs_w * o->pixels * o->channels;
+}
+
+/* The first step from k on whose tap is inside the image for the pixels of the region; o->k: none. */
+static long conv_wanted(const struct conv_job *o, const struct conv_region *g, long k)
+{
+    const long row = conv_tap_row(o), h = k / row, from = g->w0 * o->channels, to = g->w1 * o->channels;
+    if (h < g->h0)
+        return g->h0 * row + from;
+    if (h >= g->h1)
+        return o->k;
+    if (k % row < from)
+        return h * row + from;
+    if (k % row < to)
+        return k;
+    return h + 1 < g->h1 ? (h + 1) * row + from : o->k;
+}
+
+/* The end of the wanted steps that follow k without a gap. */
+static long conv_gap(const struct conv_job *o, const struct conv_region *g, long k)
+{
+    const long row = conv_tap_row(o);
+    return g->w1 * o->channels - g->w0 * o->channels == row ? g->h1 * row : k / row * row + g->w1 * o->channels;
+}
+
+/* Equal blocks rather than a short last one, within a chain. */
+static long conv_block_end(const struct conv_job *o, const struct conv_region *g, long k)
+{
+    const long left = least_of(conv_chain_end(o, k), conv_gap(o, g, k)) - k, n = blocks_of(left, CONV_KC);
     return n == 1 ? k + left : k + (long)conv_up((size_t)blocks_of(left, n), 16);
 }
 
@@ -261,30 +302,64 @@ static void conv_pack_gradient(const struct conv_job *o, long k0, long k1)
     }
 }
 
+/* Whether a packed weight is infinite or NaN: 0 times it is NaN, whatever else is added. */
+static void conv_watch(const struct conv_job *o, long k0, long k1)
+{
+    vf s = vset1(0.0f);
+    float lane[W], all = 0;
+    for (long panel = 0; panel < o->panels.count; panel++)
+        for (long i = k0 * o->kernel->nr; i < k1 * o->kernel->nr; i += W)
+            s = vfma(vload(o->packed + panel * o->k * o->kernel->nr + i), vset1(0.0f), s);
+    vstore(lane, s);
+    for (int i = 0; i < W; i++)
+        all += lane[i];
+    if (all != 0)
+        atomic_store(o->is_spoiled, 1);
+}
+
 static void conv_pack_part(void *arg, int part, int thread)
 {
     const struct conv_job *o = arg;
     const long k0 = (long)part * CONV_PACK_STEPS, k1 = least_of(o->k, k0 + CONV_PACK_STEPS);
     (void)thread;
     (o->is_gradient ? conv_pack_gradient : conv_pack_forward)(o, k0, k1);
+    if (o->regions > 1)
+        conv_watch(o, k0, k1);
 }
 
 struct conv_worker {
     const struct conv_job *job;
+    const struct conv_region *region;
     float *strip, *chain, *sum;
     long i0, i1;           /* rows of the task */
     long panel, end_panel; /* columns of the task */
     long col, cols;
-    long s0, k0, k1;       /* the chain that the block belongs to, the block */
+    long k0, k1;           /* the block */
+    int begins, ends;      /* it is the first, the last wanted one of its chain */
+    int follows, last;     /* the chain is not the first, the block is the last of all */
 };
+
+/* Where a pixel of the grid is in C. */
+RP_LANE long conv_place(const struct conv_job *o, const struct conv_pixel *p)
+{
+    return (p->n * o->out_h + p->h * o->out_step + o->out_h0) * o->out_w + p->w * o->out_step + o->out_w0;
+}
+
+/* The first place of a strip whose pixels lie side by side in C, or -1. */
+static long conv_side_by_side(const struct conv_worker *w, long i, int rows)
+{
+    const struct conv_pixel first = conv_pixel_at(w->region, i), end = conv_pixel_at(w->region, i + rows - 1);
+    const long at = conv_place(w->job, &first);
+    return conv_place(w->job, &end) - at == rows - 1 ? at : -1;
+}
 
 /* The pixels of a strip from the plane to their places. */
 static void conv_scatter(const struct conv_worker *w, long i, int rows, const float *from)
 {
     const struct conv_job *o = w->job;
-    struct conv_pixel p = conv_pixel_at(o, i);
-    for (int r = 0; r < rows; r++, from += CONV_COLS, conv_next_pixel(o, &p)) {
-        const long at = (((p.n * o->out_h + p.h * o->out_step + o->out_h0) * o->out_w) + p.w * o->out_step + o->out_w0) * o->n + w->col;
+    struct conv_pixel p = conv_pixel_at(w->region, i);
+    for (int r = 0; r < rows; r++, from += CONV_COLS, conv_next_pixel(w->region, &p)) {
+        const long at = conv_place(o, &p) * o->n + w->col;
         if (!o->add)
             conv_copy(o->out + at, from, w->cols);
         else
@@ -312,28 +387,29 @@ static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, lon
 static void conv_strip(const struct conv_worker *w, long i, int rows)
 {
     const struct conv_job *o = w->job;
-    const int ends = w->k1 == conv_chain_end(o, w->k0), last = w->k1 == o->k, to_out = last && o->out_step == 1;
+    const long at = w->last ? conv_side_by_side(w, i, rows) : -1;
+    const int to_out = at >= 0;
     float *chain = w->chain + (i - w->i0) * CONV_COLS, *sum = w->sum + (i - w->i0) * CONV_COLS;
-    float *to = to_out ? o->out + i * o->n + w->col : ends && !last ? sum : chain;
-    struct rp_tile t = {.a = o->image + i * o->k + w->k0, .lda = o->k, .k = w->k1 - w->k0, .last = last, .ldc = to_out ? o->n : CONV_COLS,
+    float *to = to_out ? o->out + at * o->n + w->col : w->ends && !w->last ? sum : chain;
+    struct rp_tile t = {.a = o->image + i * o->k + w->k0, .lda = o->k, .k = w->k1 - w->k0, .last = w->last, .ldc = to_out ? o->n : CONV_COLS,
                         .ldfrom = CONV_COLS, .ldsum = CONV_COLS, .ldadd = o->n};
     if (!o->is_plain) {
         t.a = w->strip;
         t.lda = CONV_STRIP_LD;
-        conv_gather(o, w->strip, i, rows, w->k0, w->k1);
+        conv_gather(o, w->region, w->strip, i, rows, w->k0, w->k1);
     }
     for (long panel = w->panel; panel < w->end_panel; panel++) {
         const long col = conv_column(&o->panels, panel) - w->col;
         t.cols = (int)conv_columns(&o->panels, panel);
         t.b = o->packed + (panel * o->k + w->k0) * o->kernel->nr;
         t.c = to + col;
-        t.from = w->k0 == w->s0 ? NULL : chain + col;
-        t.sum = ends && w->s0 ? sum + col : NULL;
-        t.add = to_out && o->add ? o->add + i * o->n + w->col + col : NULL;
+        t.from = w->begins ? NULL : chain + col;
+        t.sum = w->ends && w->follows ? sum + col : NULL;
+        t.add = to_out && o->add ? o->add + at * o->n + w->col + col : NULL;
         conv_aim(w, &t, i, panel);
         o->kernel->in_place(&t, rows);
     }
-    if (last && !to_out)
+    if (w->last && !to_out)
         conv_scatter(w, i, rows, chain);
 }
 
@@ -348,29 +424,113 @@ static void conv_absent(const struct conv_worker *w)
 static void conv_part(void *arg, int part, int thread)
 {
     const struct conv_job *o = arg;
+    const struct conv_region *g = o->region;
+    while (part >= g->parts)
+        g++;
+    part -= g > o->region ? g[-1].parts : 0;
     const long chunk = part % o->chunks;
-    struct conv_worker w = {.job = o};
+    struct conv_worker w = {.job = o, .region = g, .begins = 1};
     w.strip = (float *)((char *)rp_cpu_scratch(o->cpu, 0) + (size_t)thread * rp_cpu_conv_private());
     w.chain = w.strip + CONV_STRIP_FLOATS;
     w.sum = w.chain + CONV_PLANE_FLOATS;
     w.i0 = part / o->chunks * o->part_rows;
-    w.i1 = least_of(o->rows, w.i0 + o->part_rows);
+    w.i1 = least_of(g->rows, w.i0 + o->part_rows);
     w.panel = chunk * o->panels.count / o->chunks;
     w.end_panel = (chunk + 1) * o->panels.count / o->chunks;
     w.col = conv_column(&o->panels, w.panel);
     w.cols = conv_column(&o->panels, w.end_panel) - w.col;
     if (!o->k)
         conv_absent(&w);
-    for (; w.k0 < o->k; w.k0 = w.k1) {
-        w.k1 = conv_block_end(o, w.k0);
+    for (long next, k = o->k ? conv_wanted(o, g, 0) : 0; k < o->k; k = next) {
+        w.k0 = k;
+        w.k1 = conv_block_end(o, g, k);
+        next = conv_wanted(o, g, w.k1);
+        w.ends = next >= conv_chain_end(o, k);
+        w.last = next >= o->k;
         for (long i = w.i0; i < w.i1; i += o->kernel->mr)
             conv_strip(&w, i, (int)least_of(o->kernel->mr, w.i1 - i));
-        if (w.k1 == conv_chain_end(o, w.k0))
-            w.s0 = w.k1;
+        w.begins = w.ends;
+        w.follows |= w.ends;
     }
-    for (long i = w.i0; o->sums && i < w.i1; i += RP_COLSUM_ROWS)
+    for (long i = w.i0; o->sums && o->regions == 1 && i < w.i1; i += RP_COLSUM_ROWS)
         colsum_block(o->sums + i / RP_COLSUM_ROWS * o->n + w.col, o->out + i * o->n + w.col, o->n, least_of(RP_COLSUM_ROWS, w.i1 - i),
                      w.cols);
+}
+
+struct conv_range {
+    long from, to;
+};
+
+/* Rows, or columns, of a grid. */
+struct conv_band {
+    long first, length;
+    struct conv_range taps; /* inside the image */
+};
+
+/* Of the products: regions write some pixels one by one, and column sums are another pass over what they write. */
+#define CONV_WORTHWHILE(o) ((o)->sums ? 0.95 : 0.97)
+
+/* The taps 0..taps of a row or column of the grid that are inside the image, of which tap t of pixel g is pixel g*step + first + t*by. */
+static struct conv_range conv_inside(long g, long step, long first, long by, long taps, long size)
+{
+    struct conv_range r = {taps, 0};
+    for (long t = 0; t < taps; t++)
+        if (g * step + first + t * by >= 0 && g * step + first + t * by < size) {
+            r.from = r.from < t ? r.from : t;
+            r.to = t + 1;
+        }
+    return r;
+}
+
+/* Rows or columns of the grid that follow each other and have the same taps inside; returns how many there are, more than 3: too many. */
+static int conv_cut(struct conv_band band[3], long grid, long step, long first, long by, long taps, long size)
+{
+    int n = 0;
+    for (long g = 0; g < grid; g++) {
+        const struct conv_range taps_of = conv_inside(g, step, first, by, taps, size);
+        if (n && band[n - 1].taps.from == taps_of.from && band[n - 1].taps.to == taps_of.to) {
+            band[n - 1].length++;
+            continue;
+        }
+        if (n == 3)
+            return 4;
+        band[n++] = (struct conv_band){g, 1, taps_of};
+    }
+    return n;
+}
+
+/* Cuts the grid where that leaves out enough: pixels of a region that do not fill its last strip cost as much as whole strips. */
+static void conv_divide(struct conv_job *o)
+{
+    struct conv_band h[3], w[3];
+    const long mr = o->kernel->mr, images = o->rows / (o->grid_h * o->grid_w), taps_w = o->runs_w * o->pixels;
+    const long taps_h = o->k ? o->runs / o->runs_w : 0, by_w = o->pixels > 1 ? 1 : o->dw_run;
+    const int n_h = conv_cut(h, o->grid_h, o->step, o->dh, o->dh_run, taps_h, o->image_h);
+    const int n_w = conv_cut(w, o->grid_w, o->step, o->dw, by_w, taps_w, o->image_w);
+    int untouched = 0; /* pixels without any tap inside */
+    double cost = 0;
+    o->regions = 0;
+    for (int i = 0; o->k && n_h <= 3 && n_w <= 3 && i < n_h * n_w; i++) {
+        const struct conv_band *a = &h[i / n_w], *b = &w[i % n_w];
+        const long rows = images * a->length * b->length;
+        untouched |= a->taps.to <= a->taps.from || b->taps.to <= b->taps.from;
+        cost += (double)conv_up((size_t)rows, (size_t)mr) * (double)((a->taps.to - a->taps.from) * (b->taps.to - b->taps.from));
+        o->region[o->regions++] = (struct conv_region){a->first, b->first, a->length, b->length, rows,
+                                                       a->taps.from, a->taps.to, b->taps.from, b->taps.to, 0};
+    }
+    if (o->regions <= 1 || untouched || cost > CONV_WORTHWHILE(o) * (double)o->rows * (double)(taps_h * taps_w)) {
+        o->region[0] = (struct conv_region){0, 0, o->grid_h, o->grid_w, o->rows, 0, taps_h, 0, taps_w, 0};
+        o->regions = 1;
+    }
+}
+
+/* 64-row sums of what regions have written. */
+static void conv_sums_part(void *arg, int part, int thread)
+{
+    const struct conv_job *o = arg;
+    const long i = (long)part * RP_COLSUM_ROWS;
+    (void)thread;
+    colsum_block(o->sums + part * o->n, o->out + i * o->n, o->n, least_of(RP_COLSUM_ROWS, o->rows - i), o->n);
 }
 
 /* Chunks of about equal width; rows in parts of whole blocks of a column sum, small enough that there is work for every thread. */
@@ -378,6 +538,8 @@ static void conv_run(struct conv_job *o)
 {
     struct rp_cpu *cpu = o->cpu;
     const size_t own = (size_t)cpu->threads * rp_cpu_conv_private();
+    atomic_int is_spoiled = 0;
+    int parts = 0;
     o->is_plain = o->runs == 1 && o->pixels == 1 && o->step == 1 && !o->dh && !o->dw && o->grid_h == o->image_h && o->grid_w == o->image_w;
     o->panels = conv_panels_of(o->kernel, o->n);
     o->chunks = blocks_of(o->panels.count, CONV_COLS / o->kernel->nr);
@@ -386,8 +548,20 @@ static void conv_run(struct conv_job *o)
     o->part_rows = CONV_ROWS;
     while (o->part_rows > RP_COLSUM_ROWS && o->chunks * blocks_of(o->rows, o->part_rows) < 4 * cpu->threads)
         o->part_rows -= RP_COLSUM_ROWS;
+    conv_divide(o);
+    o->is_spoiled = &is_spoiled;
     rp_pool_run(cpu->pool, blocks_of(o->k, CONV_PACK_STEPS), conv_pack_part, o);
-    rp_pool_run(cpu->pool, (int)(o->chunks * blocks_of(o->rows, o->part_rows)), conv_part, o);
+    if (atomic_load(&is_spoiled)) { /* then 0 times a weight is not 0 */
+        o->regions = 1;
+        o->region[0] = (struct conv_region){0, 0, o->grid_h, o->grid_w, o->rows, 0, o->runs / o->runs_w, 0, o->runs_w * o->pixels, 0};
+    }
+    for (int i = 0; i < o->regions; i++) {
+        parts += (int)(o->chunks * blocks_of(o->region[i].rows, o->part_rows));
+        o->region[i].parts = parts;
+    }
+    rp_pool_run(cpu->pool, parts, conv_part, o);
+    if (o->sums && o->regions > 1)
+        rp_pool_run(cpu->pool, blocks_of(o->rows, RP_COLSUM_ROWS), conv_sums_part, o);
 }
 
 static void cpu_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *c,
