@@ -18,6 +18,8 @@
 
 #include "backend/cpu/gemm.h"
 
+#include "backend/cpu/conv_regions.inc.h"
+
 #define CONV_KC RP_CONV_KC
 #define CONV_COLS RP_CONV_COLS
 #define CONV_ROWS RP_CONV_ROWS
@@ -62,14 +64,6 @@ RP_LANE long conv_columns(const struct conv_panels *p, long panel)
 #define CONV_STRIP_FLOATS ((size_t)RP_GEMM_GROUP * CONV_STRIP_LD)
 #define CONV_PLANE_FLOATS ((size_t)CONV_ROWS * CONV_COLS)
 
-/* Pixels of a grid whose taps inside the image are the same: rows of taps h0..h1, of each of them taps w0..w1. */
-struct conv_region {
-    long first_h, first_w, grid_h, grid_w, rows; /* rows: of the product */
-    long h0, h1, w0, w1;
-    int parts;                                   /* tasks of this region and those before it */
-};
-#define CONV_REGIONS 9
-
 /* C[rows, n] = chains over k of A[rows, k] * B[k, n], rows being the pixels of a grid. */
 struct conv_job {
     struct rp_cpu *cpu;
@@ -95,7 +89,7 @@ struct conv_job {
     int is_plain;                /* A lies in memory as it is */
     struct conv_panels panels;
     long chunks, part_rows;
-    struct conv_region region[CONV_REGIONS];
+    struct conv_region whole, region[CONV_REGIONS];
     int regions;                 /* 1: the whole grid with all taps */
     atomic_int *is_spoiled;      /* set if a weight is infinite or NaN */
 };
@@ -457,71 +451,16 @@ static void conv_part(void *arg, int part, int thread)
                      w.cols);
 }
 
-struct conv_range {
-    long from, to;
-};
-
-/* Rows, or columns, of a grid. */
-struct conv_band {
-    long first, length;
-    struct conv_range taps; /* inside the image */
-};
-
 /* Of the products: regions write some pixels one by one, and column sums are another pass over what they write. */
 #define CONV_WORTHWHILE(o) ((o)->sums ? 0.95 : 0.97)
 
-/* The taps 0..taps of a row or column of the grid that are inside the image, of which tap t of pixel g is pixel g*step + first + t*by. */
-static struct conv_range conv_inside(long g, long step, long first, long by, long taps, long size)
-{
-    struct conv_range r = {taps, 0};
-    for (long t = 0; t < taps; t++)
-        if (g * step + first + t * by >= 0 && g * step + first + t * by < size) {
-            r.from = r.from < t ? r.from : t;
-            r.to = t + 1;
-        }
-    return r;
-}
-
-/* Rows or columns of the grid that follow each other and have the same taps inside; returns how many there are, more than 3: too many. */
-static int conv_cut(struct conv_band band[3], long grid, long step, long first, long by, long taps, long size)
-{
-    int n = 0;
-    for (long g = 0; g < grid; g++) {
-        const struct conv_range taps_of = conv_inside(g, step, first, by, taps, size);
-        if (n && band[n - 1].taps.from == taps_of.from && band[n - 1].taps.to == taps_of.to) {
-            band[n - 1].length++;
-            continue;
-        }
-        if (n == 3)
-            return 4;
-        band[n++] = (struct conv_band){g, 1, taps_of};
-    }
-    return n;
-}
-
-/* Cuts the grid where that leaves out enough: pixels of a region that do not fill its last strip cost as much as whole strips. */
 static void conv_divide(struct conv_job *o)
 {
-    struct conv_band h[3], w[3];
-    const long mr = o->kernel->mr, images = o->rows / (o->grid_h * o->grid_w), taps_w = o->runs_w * o->pixels;
-    const long taps_h = o->k ? o->runs / o->runs_w : 0, by_w = o->pixels > 1 ? 1 : o->dw_run;
-    const int n_h = conv_cut(h, o->grid_h, o->step, o->dh, o->dh_run, taps_h, o->image_h);
-    const int n_w = conv_cut(w, o->grid_w, o->step, o->dw, by_w, taps_w, o->image_w);
-    int untouched = 0; /* pixels without any tap inside */
-    double cost = 0;
-    o->regions = 0;
-    for (int i = 0; o->k && n_h <= 3 && n_w <= 3 && i < n_h * n_w; i++) {
-        const struct conv_band *a = &h[i / n_w], *b = &w[i % n_w];
-        const long rows = images * a->length * b->length;
-        untouched |= a->taps.to <= a->taps.from || b->taps.to <= b->taps.from;
-        cost += (double)conv_up((size_t)rows, (size_t)mr) * (double)((a->taps.to - a->taps.from) * (b->taps.to - b->taps.from));
-        o->region[o->regions++] = (struct conv_region){a->first, b->first, a->length, b->length, rows,
-                                                       a->taps.from, a->taps.to, b->taps.from, b->taps.to, 0};
-    }
-    if (o->regions <= 1 || untouched || cost > CONV_WORTHWHILE(o) * (double)o->rows * (double)(taps_h * taps_w)) {
-        o->region[0] = (struct conv_region){0, 0, o->grid_h, o->grid_w, o->rows, 0, taps_h, 0, taps_w, 0};
-        o->regions = 1;
-    }
+    const struct conv_axis h = {o->grid_h, o->step, o->dh, o->dh_run, o->k ? o->runs / o->runs_w : 0, o->image_h};
+    const struct conv_axis w = {o->grid_w, o->step, o->dw, o->pixels > 1 ? 1 : o->dw_run, o->runs_w * o->pixels, o->image_w};
+    o->whole = conv_whole(&h, &w, o->rows);
+    o->region[0] = o->whole;
+    o->regions = conv_regions_of(o->region, &h, &w, o->rows / (o->grid_h * o->grid_w), o->kernel->mr, CONV_WORTHWHILE(o));
 }
 
 /* 64-row sums of what regions have written. */
@@ -553,7 +492,7 @@ static void conv_run(struct conv_job *o)
     rp_pool_run(cpu->pool, blocks_of(o->k, CONV_PACK_STEPS), conv_pack_part, o);
     if (atomic_load(&is_spoiled)) { /* then 0 times a weight is not 0 */
         o->regions = 1;
-        o->region[0] = (struct conv_region){0, 0, o->grid_h, o->grid_w, o->rows, 0, o->runs / o->runs_w, 0, o->runs_w * o->pixels, 0};
+        o->region[0] = o->whole;
     }
     for (int i = 0; i < o->regions; i++) {
         parts += (int)(o->chunks * blocks_of(o->region[i].rows, o->part_rows));
