@@ -152,6 +152,8 @@ static void compare_all(int is_short)
         {.batch = 1, .seq = 65, .heads = 2, .dim = 100, .offset = 1, .dropout = 1},
         {.batch = 1, .seq = 200, .heads = 1, .dim = 64, .dropout = 1, .causal = 1, .first = 1},
         {.batch = 1, .seq = 40, .heads = 1, .dim = 64, .kind = UNDERFLOW},
+        {.batch = 1, .seq = 129, .heads = 2, .dim = 61, .offset = 1, .keys = 1},
+        {.batch = 1, .seq = 193, .heads = 1, .dim = 125, .offset = 1, .keys = 1},
     };
     struct matrix *const all[] = {&qkv, &out, &d_out, &d_qkv, &row_max, &row_inv};
     take(all, COUNT(all));

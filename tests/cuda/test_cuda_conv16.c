@@ -90,7 +90,7 @@ static void compare_all(int is_short)
                                   .pad_top = pad,
                                   .pad_left = wide};
         c->gemm_rotates = 1; /* the tile of every call is another one: in all there is an odd number of them */
-        for (int again = 0; again < (is_short || i > 2 ? 1 : 2); again++)
+        for (int again = 0; again < (tap_long() || (!is_short && i <= 2) ? 2 : 1); again++)
             compare_conv(&v, shapes[i].offset, shapes[i].kind);
     }
     for (int k = 0; k < RP_CUDA_KERNELS; k++) {

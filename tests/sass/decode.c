@@ -360,9 +360,15 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         simt_refuse("matrices of another number");
     if (i->op == SASS_HMMA && (i->imm != SHIM_M16N8K16 || !strstr(mnemonic, ".F32")) && strcmp(mnemonic, "HMMA.1688.F32") != 0)
         simt_refuse("a product of matrices of another kind");
-    if (i->op == SASS_HADD2 && (operand[1].base != SASS_ROW(ROW_ZERO) || operand[1].sign != NEGATED || i->sign[1] || i->byte[1] < 5 ||
-                                strcmp(mnemonic, "HADD2.F32") != 0)) /* only as a conversion: -0 + number */
-        simt_refuse("arithmetic in half precision");
+    if (i->op == SASS_HADD2) { /* only as a conversion: -0 + number, or number + -0 */
+        const int zero = operand[2].base == SASS_ROW(ROW_ZERO) ? 1 : 0, number = 1 - zero;
+        if (operand[1 + zero].base != SASS_ROW(ROW_ZERO) || operand[1 + zero].sign != NEGATED || i->sign[number] || i->byte[number] < 5 ||
+            strcmp(mnemonic, "HADD2.F32") != 0)
+            simt_refuse("arithmetic in half precision");
+        i->s[1] = i->s[number];
+        i->byte[1] = i->byte[number];
+        i->sign[1] = 0;
+    }
     if (i->op == SASS_F2F && strcmp(mnemonic, "F2F.BF16.F32") != 0 && strcmp(mnemonic, "F2F.F16.F32") != 0)
         simt_refuse("a conversion of another kind");
     for (int k = 0; k < 4; k++)

@@ -52,11 +52,13 @@ static void pack(const struct simt_warp *w, const struct sass_insn *i, u32 m)
     PUT((u32)rp_low_of(format_of(i), a[l]) << 16 | rp_low_of(format_of(i), b[l]))
 }
 
-/* The lower half; what the upper one has then is not known. */
+/* The lower half. The upper one is 0 on sm_100 and later, where ptxas counts on it; elsewhere it is not known. */
 static void round_low(const struct simt_warp *w, const struct sass_insn *i, u32 m)
 {
+    const struct sass_unit *u = w->kernel->own;
+    const u32 upper = u->arch >= 100 ? 0 : 0x5a5a0000u;
     SOURCES(floats);
-    PUT(0x5a5a0000u | rp_low_of(format_of(i), a[l]))
+    PUT(upper | rp_low_of(format_of(i), a[l]))
 }
 
 static void unpack(const struct simt_warp *w, const struct sass_insn *i, u32 m)

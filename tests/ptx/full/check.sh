@@ -1,12 +1,13 @@
 #!/bin/bash
 # Every architecture's PTX, executed: `make ptx-check` compiles it and starts this (tests/run.sh does not).
 #
-#   tests/ptx/full/check.sh [ARCH...]     80 70 86 100 75 89 90 120 unless some are named
+#   tests/ptx/full/check.sh [--mixed] [ARCH...]     80 70 86 100 75 89 90 120 unless some are named; --mixed: of mixed precision alone
 #
 # For each architecture: every operation against its definition in several orders of threads, variants of training against the CPU backend, and
-# the tests of the CUDA backend. A file whose text an architecture before has is not executed again in all of these: OPS has the operations of
-# the other files. JOBS parts at a time. At the end what was executed of each kernel (tests/simt/coverage.sh). Status 0 if nothing differs, at least 97 %
-# were executed, and not_executed.txt has the rest. PTX_COVERAGE=DIRECTORY keeps what was executed.
+# the tests of the CUDA backend, also in mixed precision, whose arithmetic is that of the architecture. A file whose text an architecture before
+# has is not executed again in all of these, except in mixed precision: OPS has the operations of the other files. JOBS parts at a time.
+# At the end what was executed of each kernel (tests/simt/coverage.sh). Status 0 if nothing differs, at least 96 % were executed (94 % of mixed
+# precision), and not_executed.txt has the rest. PTX_COVERAGE=DIRECTORY keeps what was executed.
 set -u
 cd "$(dirname "$0")/../../.." || exit 2
 export TOP=$PWD BUILD=${BUILD:-$PWD/build} LC_ALL=C NO_COLOR=1
@@ -35,8 +36,19 @@ find_new() { # ARCH
     done
     export OPS
 }
+is_mixed=
+[ "${1:-}" != --mixed ] || { is_mixed=1 && shift; }
 [ $# -gt 0 ] || set -- 80 70 86 100 75 89 90 120
+for arch; do
+    part "$arch gemm16" own_test "$arch" gemm16 GEMM16="$arch"
+    part "$arch conv16" own_test "$arch" conv16 CONV16="$arch"
+    part "$arch attention16" own_test "$arch" attention16 ATTENTION16="$arch"
+    part "$arch stored" own_test "$arch" stored STORED="$arch"
+    part "$arch selftest, mixed" selftest "$arch" --tensor-core PTX_RACES=1
+    part "$arch models, mixed" low_steps "$arch"
+done
 own=()
+[ -z "$is_mixed" ] || set --
 for arch; do
     find_new "$arch"
     [[ $new != *" gemm "* ]] || own+=("$arch")
@@ -59,4 +71,4 @@ for arch in "${own[@]}"; do
     part "$arch selftest, scrambled" selftest "$arch" SHIM_ORDER=2 SHIM_RESIDENT=5 SHIM_SEED=7
     part "$arch selftest, split" selftest "$arch" PTX_RACES=1 PTX_SPLIT=1 SHIM_ORDER=2
 done
-finish compute_ 97 "$PTX_COVERAGE"
+finish compute_ "$([ -n "$is_mixed" ] && echo 94 || echo 96)" "$PTX_COVERAGE" "${is_mixed:+_b?f16}"
