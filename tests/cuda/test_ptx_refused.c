@@ -123,6 +123,8 @@ TEST(unknown_ptx_is_refused)
          "{%r6, %r7}, {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8};", "are not one instruction of sm_80"},
         {"registers of a product", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r6, %r7}, {%r6, %r7}, "
          "{%f1, %f2, %f3, %f4};", "4 registers of a matrix are expected"},
+        {"wgmma on another architecture", "wgmma.fence.sync.aligned;", "wgmma is an instruction of sm_90a alone"},
+        {"fence of proxies before sm_90", "fence.proxy.async.shared::cta;", "a fence of another kind"},
         {"matrices in global memory", "ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r6}, [%rd1];", "'.shared' is expected"},
         {"number of operands", "add.s32 %r6, %r7;", "3 operands are expected, not 2"},
         {"size of a register", "add.s32 %r6, %rd1, %r7;", "operand '%rd1' has another kind or size than expected"},

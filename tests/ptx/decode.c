@@ -7,6 +7,7 @@
 
 #include "tests/shim/matrix.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct simt_kernel *kernel;
@@ -472,7 +473,9 @@ static void decode_cp(void)
 static void decode_fence(void)
 {
     static const char *const kinds[] = {".gl", ".sc.gpu", ".acq_rel.gpu", NULL};
-    if (take_one_of(kinds) < 0)
+    if (insn->op == OP_FENCE && ptx_target() >= 90 && take(".proxy.async.shared::cta"))
+        insn->op = OP_PROXY_FENCE;
+    else if (take_one_of(kinds) < 0)
         simt_refuse("a fence of another kind");
     expect_operands(0);
 }
@@ -565,7 +568,8 @@ static const struct {
               {"bra", OP_BRANCH, decode_bra},     {"ret", OP_EXIT, decode_ret},      {"exit", OP_EXIT, decode_ret},     {"shfl", OP_SHUFFLE, decode_shfl},
               {"vote", OP_VOTE, decode_vote},     {"bar", OP_NONE, decode_bar},      {"barrier", OP_NONE, decode_bar},  {"trap", OP_TRAP, decode_trap},
               {"nanosleep", OP_SLEEP, decode_nanosleep},
-              {"mma", OP_MULTIPLY, decode_mma},   {"ldmatrix", OP_LOAD_MATRIX, decode_ldmatrix}};
+              {"mma", OP_MULTIPLY, decode_mma},   {"ldmatrix", OP_LOAD_MATRIX, decode_ldmatrix},
+              {"wgmma", OP_PRODUCT, decode_wgmma}};
 
 void ptx_decode(struct simt_kernel *k, struct ptx_insn *to, char *opcode, struct ptx_operand *of, int n)
 {

@@ -1,4 +1,4 @@
-/* mma.sync and ldmatrix: a part of decode.c, which includes it once. */
+/* mma.sync, ldmatrix and wgmma: a part of decode.c, which includes it once. */
 
 static void take_registers(const struct ptx_operand *o, int n, s32 *places, int are_written)
 {
@@ -60,4 +60,46 @@ static void decode_ldmatrix(void)
     insn->space = S_SHARED;
     take_registers(&operand[0], insn->vec, insn->d, 1);
     take_address(&operand[1], S_SHARED, 0);
+}
+
+/* wgmma of fp16 or bf16 with sums in fp32: the sums, the descriptors of A and B in s; how: 1: A comes by rows, 2: B does; imm:
+ * the groups that wait_group leaves */
+static void decode_wgmma(void)
+{
+    static const char *const formats[] = {".f16", ".bf16", NULL};
+    int columns = 0, taken = 0;
+    if (ptx_target() != 90 || !ptx_target_is_a())
+        simt_refuse("wgmma is an instruction of sm_90a alone");
+    kernel->has_proxies = 1;
+    const int is_fence = take(".fence"), is_commit = !is_fence && take(".commit_group"),
+              is_wait = !is_fence && !is_commit && take(".wait_group");
+    if (!is_fence && !is_commit && !is_wait)
+        must_take(".mma_async");
+    must_take(".sync");
+    must_take(".aligned");
+    if (is_fence || is_commit || is_wait) {
+        expect_operands(is_wait);
+        if (is_wait && (operand[0].kind != K_IMMEDIATE || operand[0].value < 0))
+            simt_refuse("a wait for a number of groups that is not constant");
+        insn->op = is_fence ? OP_PRODUCT_FENCE : is_commit ? OP_PRODUCT_COMMIT : OP_PRODUCT_WAIT;
+        insn->imm = is_wait ? operand[0].value : 0;
+        return;
+    }
+    if (sscanf(modifiers, ".m64n%dk16%n", &columns, &taken) != 1 || !taken || columns % 8 || columns < 8 || columns > 256)
+        simt_refuse("a product of matrices of another kind");
+    modifiers += taken;
+    must_take(".f32");
+    const int format = take_one_of(formats), again = take_one_of(formats);
+    if (format < 0 || format != again)
+        simt_refuse("a product of matrices of another kind");
+    expect_operands(8);
+    for (int k = 3; k < 8; k++)
+        if (operand[k].kind != K_IMMEDIATE || (operand[k].value != 1 && (k < 6 || operand[k].value != 0)))
+            simt_refuse("a product that is not added, or of negated matrices");
+    insn->from = format ? RP_TC_BF16 : RP_TC_FP16;
+    insn->how = (u8)(operand[6].value | operand[7].value << 1);
+    insn->sums = (u16)(columns / 2);
+    insn->sum = simt_grow(NULL, insn->sums * sizeof *insn->sum);
+    take_registers(&operand[0], insn->sums, insn->sum, 1);
+    take_sources(&operand[1], 2, W64);
 }

@@ -287,6 +287,10 @@ static void others(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
         if (simt_launch.races)
             simt_races_fence(w, m);
         break;
+    case OP_PROXY_FENCE:
+        EACH_LANE(m)
+            w->proxies[lane]++;
+        break;
     case OP_SLEEP: /* the load before it has let others run */
         break;
     case OP_TRAP:

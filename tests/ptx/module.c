@@ -1,7 +1,7 @@
 /* Modules of PTX: what a driver is given, or every file of a directory.
  *
- *   PTX_DIR=DIRECTORY    the kernels are those of its files; without it those of the PTX that the program gives the
- * driver
+ *   PTX_DIR=DIRECTORY    the kernels are those of its files, and of DIRECTORYa: compute_90a; without it those of the PTX
+ *                        that the program gives the driver
  */
 #include "tests/ptx/ptx.h"
 
@@ -20,10 +20,11 @@ void simt_describe(const struct simt_kernel *k, u32 pc, char *out, size_t room)
 
 void simt_fill_registers(struct simt_warp *w)
 {
-    (void)w; /* parameters are memory, and what grid.c fills does not change between launches */
+    if (w->kernel->has_proxies) /* parameters are memory, and what grid.c fills does not change between launches */
+        ptx_products_begin(w);
 }
 
-static void read_directory(const char *path)
+static void read_directory(const char *path, int is_wanted)
 {
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
@@ -36,18 +37,22 @@ static void read_directory(const char *path)
         ptx_read(full, text);
         free(text);
     }
-    if (!d || !simt_kernels)
+    if (is_wanted && (!d || !simt_kernels))
         simt_refuse("there are no kernels in '%s'", path);
-    closedir(d);
+    if (d)
+        closedir(d);
 }
 
 /* A module that the program loads. NULL, or why it is refused. */
 const char *shim_module(const void *image)
 {
     const char *directory = simt_setting("DIR");
-    if (directory && !simt_kernels)
-        read_directory(directory);
-    else if (!directory && memcmp(image, "//", 2) == 0)
+    if (directory && !simt_kernels) {
+        char more[4096];
+        read_directory(directory, 1);
+        snprintf(more, sizeof more, "%sa", directory);
+        read_directory(more, 0);
+    } else if (!directory && memcmp(image, "//", 2) == 0)
         ptx_read("module", image);
     else if (!directory)
         return "the program has machine code for this GPU, not PTX: set PTX_DIR, or SHIM_CAPABILITY to one that it has "

@@ -10,7 +10,7 @@
 
 static struct simt_kernel *kernel; /* the one that is read; NULL between kernels */
 static const char *file = "?";
-static int line, target;
+static int line, target, target_is_a;
 static char *at; /* in the text */
 
 _Noreturn void simt_refuse(const char *format, ...)
@@ -268,6 +268,10 @@ int ptx_target(void)
 {
     return target;
 }
+int ptx_target_is_a(void)
+{
+    return target_is_a;
+}
 
 static void resolve_labels(void)
 {
@@ -486,6 +490,7 @@ static void end_kernel(void)
     new_insn()->op = OP_EXIT; /* after the last one */
     kernel->n++;
     ptx_share_places(kernel);
+    ptx_find_touches(kernel);
     kernel->hits = simt_hits(kernel, target);
     for (struct simt_kernel **k = &simt_kernels; *k; k = &(*k)->next)
         if (strcmp((*k)->name, kernel->name) == 0)
@@ -514,10 +519,12 @@ static void read_directive(char **lines)
         begin_kernel(lines);
     else if (!kernel && strcmp(word, ".target") == 0) {
         int of = 0;
+        char a = 0;
         skip();
-        if (sscanf(at, "sm_%d", &of) != 1 || (target && target != of))
+        if (sscanf(at, "sm_%d%c", &of, &a) < 1 || (target && target != of))
             simt_refuse("another target than the modules before");
         target = of;
+        target_is_a = a == 'a';
         at += strcspn(at, "\n");
     } else if (strcmp(word, ".version") == 0 || strcmp(word, ".pragma") == 0)
         at += strcspn(at, "\n");

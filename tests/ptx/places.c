@@ -77,6 +77,9 @@ static void find_uses(struct flow *f)
         for (int k = 0; k < PTX_SOURCES; k++)
             if (i->s[k] >= 0 && !has(defines, (u32)i->s[k] / SIMT_ROW))
                 add(uses, (u32)i->s[k] / SIMT_ROW);
+        for (int k = 0; k < i->sums; k++)
+            if (!has(defines, (u32)i->sum[k] / SIMT_ROW))
+                add(uses, (u32)i->sum[k] / SIMT_ROW);
         for (int k = 0; k < PTX_RESULTS; k++) {
             u32 row = (u32)i->d[k] / SIMT_ROW;
             if (i->d[k] < 0)
@@ -141,6 +144,8 @@ static void find_lives(struct flow *f)
         for (int k = 0; k < PTX_RESULTS; k++)
             if (i->d[k] >= 0)
                 extend(f, (u32)i->d[k] / SIMT_ROW, n);
+        for (int k = 0; k < i->sums; k++)
+            extend(f, (u32)i->sum[k] / SIMT_ROW, n);
     }
     for (u32 b = 0; b < f->blocks; b++)
         for (u32 n = 0; n < f->rows; n++) {
@@ -220,6 +225,8 @@ void ptx_share_places(struct simt_kernel *k)
             move(&f, &k->code[n].s[i]);
         for (int i = 0; i < PTX_RESULTS; i++)
             move(&f, &k->code[n].d[i]);
+        for (int i = 0; i < k->code[n].sums; i++)
+            move(&f, &k->code[n].sum[i]);
     }
     for (u32 i = 0; i < k->constants; i++)
         k->constant[i].place = (u32)f.life[k->constant[i].place / SIMT_ROW].place;

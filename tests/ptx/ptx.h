@@ -43,6 +43,7 @@ enum ptx_op {
     OP_COPY_COMMIT,
     OP_COPY_WAIT,
     OP_FENCE,
+    OP_PROXY_FENCE,
     OP_SLEEP,
     OP_BRANCH,
     OP_EXIT,
@@ -51,6 +52,10 @@ enum ptx_op {
     OP_VOTE,
     OP_MULTIPLY,    /* mma.sync */
     OP_LOAD_MATRIX, /* ldmatrix */
+    OP_PRODUCT,     /* wgmma.mma_async */
+    OP_PRODUCT_FENCE,
+    OP_PRODUCT_COMMIT,
+    OP_PRODUCT_WAIT,
     OP_WARP_BARRIER,
     OP_BLOCK_BARRIER,
 };
@@ -77,6 +82,9 @@ struct ptx_insn {
     s32 guard;              /* @%p, -1: none */
     s64 imm, imm2;          /* displacements of addresses, a constant */
     u32 target;             /* of a branch */
+    s32 *sum;               /* of wgmma: `sums` places that are read and written */
+    u16 sums;
+    u8 touches;             /* names a place that is a sum of wgmma */
     s32 line;
 };
 
@@ -106,6 +114,7 @@ s32 ptx_constant_place(struct simt_kernel *k, u64 value, enum ptx_width width);
 u64 ptx_symbol(const char *name); /* its address */
 void ptx_want_label(const char *name); /* target of the instruction that is decoded */
 int ptx_target(void);                   /* 80: of compute_80 */
+int ptx_target_is_a(void);              /* of compute_90a */
 enum ptx_type ptx_type_named(const char *name);
 enum ptx_width ptx_width_of(enum ptx_type t);
 int ptx_bytes_of(enum ptx_type t);
@@ -124,3 +133,11 @@ u64 ptx_extend(u64 x, enum ptx_type t); /* to 64 bits, by its type */
 /* matrix.c: instructions of a whole warp. */
 void ptx_multiply(const struct simt_warp *w, u32 pc);
 void ptx_load_matrix(const struct simt_warp *w, u32 pc);
+/* products.c: wgmma, whose products go on after it. */
+void ptx_products_begin(struct simt_warp *w); /* a block */
+void ptx_product(struct simt_warp *w, u32 pc);
+void ptx_product_fence(struct simt_warp *w);
+void ptx_product_commit(struct simt_warp *w);
+void ptx_product_wait(struct simt_warp *w, u32 pc);
+void ptx_touch(const struct simt_warp *w, u32 pc); /* by an instruction that `touches` */
+void ptx_find_touches(struct simt_kernel *k);

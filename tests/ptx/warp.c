@@ -13,7 +13,7 @@ static int is_complete(const struct simt_warp *w, const struct simt_group *g)
 {
     const struct ptx_insn *i = &w->kernel->code[g->pc];
     u32 named = w->live;
-    if (i->op == OP_MULTIPLY || i->op == OP_LOAD_MATRIX) {
+    if (i->op >= OP_MULTIPLY && i->op <= OP_PRODUCT_WAIT) {
         if (w->live != ~0u)
             simt_fault(w, g->pc, __builtin_ctz(~w->live), "a lane is missing: the whole warp has to be here");
     } else if (i->op != OP_BLOCK_BARRIER) {
@@ -70,6 +70,18 @@ static int meet(struct simt_warp *w)
             break;
         case OP_LOAD_MATRIX:
             ptx_load_matrix(w, g->pc);
+            break;
+        case OP_PRODUCT:
+            ptx_product(w, g->pc);
+            break;
+        case OP_PRODUCT_FENCE:
+            ptx_product_fence(w);
+            break;
+        case OP_PRODUCT_COMMIT:
+            ptx_product_commit(w);
+            break;
+        case OP_PRODUCT_WAIT:
+            ptx_product_wait(w, g->pc);
             break;
         case OP_WARP_BARRIER:
             w->epoch++;
@@ -148,6 +160,8 @@ static enum ended run_group(struct simt_warp *w, int k, u32 stop)
             g->pc++;
             continue;
         }
+        if (i->touches)
+            ptx_touch(w, g->pc);
         if (i->op == OP_BRANCH) {
             if (m != g->mask) {
                 simt_add_group(w, m, i->target);

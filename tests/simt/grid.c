@@ -125,6 +125,7 @@ static void start_warp(struct simt_block *b, u32 k)
     w->epoch = 0;
     w->resumes = 0;
     memset(w->committed, 0, sizeof w->committed);
+    memset(w->proxies, 0, sizeof w->proxies);
     if (w->kernel != simt_launch.kernel)
         set_kernel(w, simt_launch.kernel);
     w->local = make_room(w->local, &w->local_room, (size_t)w->kernel->local * LANES);
@@ -156,6 +157,8 @@ static void start_block(int place, u32 number, size_t shared)
     b->observers = 0;
     b->warps = (int)((simt_launch.threads + LANES - 1) / LANES);
     memset(b->shared, 0xff, shared);
+    if (b->unfenced)
+        memset(b->unfenced, 0, (SHIM_SHARED_MAX / 4 + 4) * sizeof *b->unfenced);
     for (int k = 0; k < b->warps; k++)
         start_warp(b, (u32)k);
 }

@@ -44,6 +44,7 @@ struct simt_kernel {
     u32 params, params_aligned, threads;
     u32 local, shared;      /* bytes that the kernel declares */
     int has_nc;
+    int has_proxies;        /* PTX: some of its instructions read shared memory as the asynchronous proxy */
     void *own;              /* what the executor keeps with it */
     char *hits;             /* '1' for each instruction that was executed */
     u64 launches;
@@ -77,8 +78,15 @@ struct simt_warp {
     int copies, copies_room;
     u32 committed[LANES];  /* commit groups so far */
     u32 epoch;             /* barriers of the warp that it has passed */
+    u32 proxies[LANES];    /* fences of proxies of each lane */
+    void *own;             /* what the executor keeps with it */
     u64 launch;            /* that its registers were last filled for */
     u32 resumes;           /* lanes of the group that goes on first: its turn ended between two branches */
+};
+
+/* The thread that wrote a word of shared memory last, + 1, and the fences of proxies that it had passed. */
+struct simt_unfenced {
+    u32 writer, fences;
 };
 
 /* What a block has seen of another one: everything before its barrier number `barriers`. */
@@ -103,6 +111,7 @@ struct simt_block {
     u32 shared_bytes;      /* declared and of the launch */
     u32 epoch, barriers;   /* epoch: another one after each barrier and in each block; barriers that it has passed */
     u32 slow;              /* gets one turn in that many */
+    struct simt_unfenced *unfenced; /* of each word of shared memory, where a kernel has_proxies */
     struct simt_seen seen, soon; /* soon: acquired by a thread, seen by all from the next barrier on */
     struct simt_observer *observer;
     int observers, observers_room;
@@ -158,6 +167,8 @@ enum simt_access { READ, WRITE, LAND, ATOMIC, OBSERVE, ACQUIRE, RELEASE };
 void *simt_global_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, const char *verb);
 void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind, const char *verb);
 void simt_check_order(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind, const char *verb);
+/* For the asynchronous proxy: as above, and every byte was fenced by the thread that wrote it last. */
+void *simt_shared_by_proxy(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes);
 /* An asynchronous copy: the caller fills to, from and inside of the lanes m of the result, then starts it. */
 struct simt_copy *simt_new_copy(struct simt_warp *w, u32 pc, u32 m, u32 bytes);
 void simt_copy_start(struct simt_warp *w, struct simt_copy *c);
