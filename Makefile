@@ -226,9 +226,12 @@ gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend
 	$(filter-out $(addprefix src/data/,archive%.c embedded_data.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
-device_code := $(sort $(wildcard src/backend/cuda/*.cu))
+# Of these, what is compiled for sm_90a alone, whose image is loaded besides that of sm_90.
+more_code := src/backend/cuda/gemm16_wgmma.cu
+device_code := $(filter-out $(more_code),$(sort $(wildcard src/backend/cuda/*.cu)))
+code_for = $(if $(filter %a,$1),$(more_code),$(device_code))
 # Machine code also runs on later minor versions of its architecture; the PTX serves what has none: 11.0, and all after 12.
-ARCHS ?= sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120 compute_100
+ARCHS ?= sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_120 compute_100
 ifeq ($(origin CUDA_HOME),command line)
 NVCC := $(or $(NVCC),$(CUDA_HOME)/bin/nvcc)
 cudart := $(firstword $(wildcard $(patsubst %,$(CUDA_HOME)/%/libcudart_static.a,lib64 lib targets/x86_64-linux/lib)))
@@ -283,14 +286,14 @@ $(gpu)/libjansson.a: $(gpu)/flags $(sysroot)/sources.txt
 	$(Q)ar rcsD $@ $(gpu)/jansson/*.o
 
 # The device code. What it is compiled by and for is its own stamp.
-device := $(foreach a,$(archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/device/$a/%,$(device_code)))
+device := $(foreach a,$(archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/device/$a/%,$(call code_for,$a)))
 $(gpu)/nvrtc: env/gpu/nvrtc.c $(gpu)/flags | $(gpu)/include
 	$(call say,CC,$@)
 	$(Q)$(CC) -std=gnu11 -O2 $(warnings) -isystem $(gpu)/include $< -o $@
 $(gpu)/device/flags: FORCE
 	$(Q)mkdir -p $(addprefix $(@D)/,$(archs) $(ptx_archs)) $(gpu)/gen
 	$(Q)rm -rf $(filter-out $(addprefix $(@D)/,flags $(archs) $(ptx_archs)),$(wildcard $(@D)/*))
-	$(Q)printf '%s\n' '$(device_env)' '$(device_compiler)' '$(archs)' $(device_code) | $(call if_changed,$@)
+	$(Q)printf '%s\n' '$(device_env)' '$(device_compiler)' '$(archs)' $(device_code) $(more_code) | $(call if_changed,$@)
 device_tools := $(gpu)/device/flags env/device-code.sh $(if $(NVCC),,$(gpu)/nvrtc) $(cuda_ready)
 define device_for
 $(gpu)/device/$1/%: src/backend/cuda/%.cu $(device_tools)
@@ -303,7 +306,7 @@ $(addsuffix .zst,$(device)): %.zst: % $(gpu)/compress
 $(gpu)/images.txt: $(addsuffix .zst,$(device)) $(gpu)/device/flags env/gen-images.sh
 	$(call say,IMAGES,$(gpu)/gen/images.c$(addprefix $(comma) none for ,$(filter-out $(archs),$(ARCHS))))
 	$(Q){ echo "$(device_compiler)" && \
-		env/gen-images.sh $(gpu)/gen/images $(gpu)/device $(archs) -- $(notdir $(device_code:.cu=)); } >$@
+		env/gen-images.sh $(gpu)/gen/images $(gpu)/device $(archs) -- $(notdir $(device_code:.cu=)) -- $(notdir $(more_code:.cu=)); } >$@
 $(gpu)/gen/images.o: $(gpu)/images.txt $(gpu)/flags | $(gpu)/include
 	$(Q)$(gpu_line) -c $(@:.o=.c) -o $@
 $(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
@@ -312,8 +315,8 @@ $(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
 
 # The PTX behind the machine code, with markers, for tests/cuda/test_device_code.c, and the faults that it must find.
 checked_archs := $(if $(filter sm_70 sm_75,$(archs)),compute_70) $(if $(filter sm_80 sm_86 sm_89,$(archs)),compute_80) \
-	$(if $(filter sm_90,$(archs)),compute_90)
-checked := $(foreach a,$(checked_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/checked/$a/%,$(device_code)))
+	$(if $(filter sm_90,$(archs)),compute_90) $(if $(filter sm_90a,$(archs)),compute_90a)
+checked := $(foreach a,$(checked_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/checked/$a/%,$(call code_for,$a)))
 planted := $(patsubst %,$(gpu)/planted/%/planted,sm_80 compute_80)
 define checked_for
 $(gpu)/checked/$1/%: src/backend/cuda/%.cu tests/cuda/checked.cu $(device_tools)
@@ -407,7 +410,7 @@ $(BUILD)/shim/ptx/libcuda.so.1: $(ptx_objects)
 PTX ?= compute_70 compute_80
 ptx_archs := $(filter-out $(archs),$(if $(NVCC),$(filter $(nvcc_archs),$(PTX)),$(PTX)))
 $(foreach a,$(ptx_archs),$(eval $(call device_for,$a)))
-ptx_images := $(foreach a,$(ptx_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/device/$a/%,$(device_code)))
+ptx_images := $(foreach a,$(ptx_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/device/$a/%,$(call code_for,$a)))
 -include $(addsuffix .d,$(ptx_images))
 tests-built: $(BUILD)/shim/ptx/libcuda.so.1 $(ptx_images)
 
@@ -606,7 +609,7 @@ oracle:
 	$(Q)tests/oracle/run.sh $(BUILD)
 ptx-check:
 	$(Q)env/setup.sh test
-	$(again) tests-built CUDA=1 PTX="$(addprefix compute_,70 75 80 86 89 90 120)"
+	$(again) tests-built CUDA=1 PTX="$(addprefix compute_,70 75 80 86 89 90 90a 120)"
 	$(Q)BUILD=$(abspath $(BUILD)) tests/ptx/full/check.sh
 sass-check:
 	$(Q)env/setup.sh test

@@ -6,7 +6,7 @@
 #
 # The second form prints "ARCH NAME KEY" of what would be compiled: equal keys mean equal code
 # (tests/build/device_code.keys).
-# ARCH is sm_90 (a cubin) or compute_100 (PTX). Beside OUT come OUT.txt, what the compiler and ptxas said, and OUT.d for make.
+# ARCH is sm_90 or sm_90a (a cubin), or compute_100 (PTX). Beside OUT come OUT.txt, what the compiler and ptxas said, and OUT.d for make.
 # From the environment: NVCC, the compiler, or NVRTC="TOOL LIBRARY" (env/gpu/nvrtc.c); RP_GCC; RP_DEVICE_CACHE, a directory in which
 # results are kept: the matrix kernels take minutes for all architectures, and most builds and checkouts compile the same text. The
 # key covers the text as the preprocessor leaves it, so that a comment costs nothing, the flags and the compiler.
@@ -22,8 +22,9 @@ else
     own=-D__CUDACC_RTC__
 fi
 text() { # ARCH SOURCE OPTION...: as the preprocessor leaves it
+    local number=${1#*_}
     # shellcheck disable=SC2086
-    "${RP_GCC:-gcc}" -E -P -x c -D__CUDACC__ $own -D__CUDA_ARCH__="${1#*_}0" -Isrc -I. "${@:3}" "$2"
+    "${RP_GCC:-gcc}" -E -P -x c -D__CUDACC__ $own -D__CUDA_ARCH__="${number%a}0" -Isrc -I. "${@:3}" "$2"
 }
 key() { # ARCH, of standard input
     { printf '%s\n' "$1" "$flags" "$compiler" && cat; } | sha256sum | cut -c 1-32

@@ -19,6 +19,8 @@ static const char *const allowed[] = {
     "shfl.*b32",  "mov.b32",      "mov.b64",
     /* Of 16 bits: one rounding, or none; products of matrices are those of ops/tensor_core.h. */
     "cvt.rn.f16.f32", "cvt.rn.bf16.f32", "cvt.f32.f16", "mma.sync.aligned.m*.f32.f16.f16.f32", "mma.sync.aligned.m*.f32.bf16.bf16.f32",
+    "wgmma.mma_async.sync.aligned.m*.f32.f16.f16", "wgmma.mma_async.sync.aligned.m*.f32.bf16.bf16", "wgmma.fence.sync.aligned",
+    "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned",
 };
 
 void code_free(struct code *c)

@@ -5,6 +5,7 @@
 static const unsigned char frame[] = "\x28\xb5\x2f\xfd\x20\x10\x81\0\0\177ELF of the shim";
 static const struct rp_cuda_part parts[] = {{"one", frame, sizeof frame - 1, 16}, {"two", frame, sizeof frame - 1, 16}};
 
-const struct rp_cuda_image rp_cuda_images[] = {{70, 0, parts, 2, ""}, {75, 0, parts, 2, ""}, {80, 0, parts, 2, ""},
-                                               {90, 0, parts, 2, ""}, {100, 1, parts, 2, ""}};
-const int rp_cuda_image_count = 5;
+const struct rp_cuda_image rp_cuda_images[] = {{70, 0, parts, 2, "", 0},  {75, 0, parts, 2, "", 0},
+                                               {80, 0, parts, 2, "", 0},  {90, 0, parts, 2, "", 0},
+                                               {100, 1, parts, 2, "", 0}, {90, 0, parts, 1, "", 1}};
+const int rp_cuda_image_count = 6;

@@ -11,6 +11,7 @@ enum operation {
     HMMA_QUADS = 0x036, /* of sm_70: a quarter of mma.m8n8k4 */
     LOAD_MATRIX = 0x03b,
     HMMA = 0x03c,
+    HGMMA = 0x1f0, /* by a warpgroup, both operands in shared memory */
     BRANCH = 0x147,
     LOAD_GLOBAL = 0x181,
     LOAD_LOCAL = 0x183,
@@ -156,7 +157,12 @@ int sass_tensor_rate(int arch)
 
 static int products_of(const struct instruction *from, const struct instruction *to)
 {
-    return count(from, to, HMMA) + count(from, to, HMMA_QUADS);
+    return count(from, to, HMMA) + count(from, to, HMMA_QUADS) + count(from, to, HGMMA);
+}
+/* In HMMA: an HGMMA of 64 x 128 x 16 is 16 of each of its four warps. */
+static int work_of(const struct instruction *from, const struct instruction *to)
+{
+    return products_of(from, to) + 15 * count(from, to, HGMMA);
 }
 
 static int bytes_of_lane(const struct instruction *i)
@@ -174,10 +180,11 @@ static void describe_products(struct sass_product_loop *out, const struct instru
                                       .copies = count(from, to, COPY_SHARED) + count(from, to, STORE_SHARED),
                                       .local = count(from, to, LOAD_LOCAL) + count(from, to, STORE_LOCAL)};
     for (const struct instruction *i = from; i < to; i++)
-        shared += operation(i) == LOAD_MATRIX || operation(i) == COPY_SHARED                        ? 4
+        shared += operation(i) == HGMMA ? 12 /* of 48 for 64 rows of A and 128 columns of B */
+                  : operation(i) == LOAD_MATRIX || operation(i) == COPY_SHARED                        ? 4
                   : operation(i) == LOAD_SHARED || operation(i) == STORE_SHARED ? bytes_of_lane(i) / 4.0
                                                                                 : 0;
-    const double busy = out->products * (double)each / (sass_tensor_rate(arch) / 4.0);
+    const double busy = work_of(from, to) * (double)each / (sass_tensor_rate(arch) / 4.0);
     const double least = 4 * shared > out->instructions ? 4 * shared : out->instructions;
     out->bound = busy / (busy > least ? busy : least);
 }
@@ -192,7 +199,7 @@ int sass_product_loop(struct sass_product_loop *out, const unsigned char *code, 
         const int64_t start = operation(&all[i]) == BRANCH ? i + 1 + jump(&all[i], arch) : n;
         if (start < 0 || start > i || start <= inner)
             continue;
-        const int products = products_of(&all[start], &all[i + 1]);
+        const int products = work_of(&all[start], &all[i + 1]);
         if (products >= LEAST_HMMA)
             inner = i;
         if (products > most) {

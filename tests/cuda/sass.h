@@ -22,12 +22,13 @@ struct sass_loop {
 };
 
 /* The main loop of a product with tensor cores: the innermost one with most HMMA. The same model: a partition's tensor core needs some cycles
- * for each HMMA, four matrices by ldmatrix or a copy of 16 bytes a lane are 4 cycles of shared memory. */
+ * for each HMMA, four matrices by ldmatrix or a copy of 16 bytes a lane are 4 cycles of shared memory. An HGMMA is as many HMMA as its work, and
+ * reads both operands for its four warps. */
 struct sass_product_loop {
     int instructions, products, loads, copies, local;
     double bound; /* share of the tensor cores' peak that the loop can reach */
 };
-/* 0: there is no loop with 16 HMMA. arch: 90 */
+/* 0: there is no loop with 16 HMMA, or their work. arch: 90 */
 int sass_product_loop(struct sass_product_loop *out, const unsigned char *code, size_t bytes, int arch);
 /* Multiply-adds of 16-bit numbers with sums in fp32 that a multiprocessor does in a cycle, of the data sheets; GeForce has half. */
 int sass_tensor_rate(int arch);

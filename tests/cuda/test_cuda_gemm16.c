@@ -63,25 +63,27 @@ static int compare(const struct sample *s, int tile)
 
 static const int sizes[][3] = {{200, 196, 100}, {65, 70, 33}, {1, 1, 1}, {130, 129, 64}, {5, 300, 40}, {300, 3, 17}, {16, 24, 0}};
 
-static void compare_tiles(int is_short)
+/* only: "" or what the names of the tiles begin with */
+static void compare_tiles(int is_short, const char *only)
 {
     static int done[64];
     int usable;
-    for (int tile = 1; rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable); tile++)
-        for (int i = is_short ? tile % COUNT(sizes) : 0; usable && i < COUNT(sizes); i += is_short ? 3 : 1)
+    const char *name;
+    for (int tile = 1; (name = rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable)); tile++)
+        for (int i = is_short ? tile % COUNT(sizes) : 0; usable && strncmp(name, only, strlen(only)) == 0 && i < COUNT(sizes); i += is_short ? 3 : 1)
             for (int slack = is_short ? (tile + i) % 3 : 0; slack < 3; slack += is_short ? 3 : 1) {
-                const char *form = strchr(rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable), '_');
+                const char *form = strchr(name, '_');
                 const struct sample s = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .ta = form[1] == 't', .tb = form[2] == 't',
                                          .slack = slack, .offset = slack == 2 ? 1 + i : 0, .bias = (tile + i + slack) % 3 == 1,
                                          .add = (tile + i) % 4 > 1, .in_place = (tile + i) % 4 > 2, .f32 = (tile + slack) % 2};
                 done[tile] += compare(&s, tile) == tile;
             }
-    for (int tile = 1; rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable); tile++)
-        CHECK(!usable || done[tile] >= (is_short ? 1 : 3), "%s was used %d times", rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable), done[tile]);
+    for (int tile = 1; (name = rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable)); tile++)
+        CHECK(!usable || strncmp(name, only, strlen(only)) != 0 || done[tile] >= (is_short ? 1 : 3), "%s was used %d times", name, done[tile]);
 }
 
 /* Sums of segments: in order where k is longer than a chain may be, in a tree for a weight gradient; with little workspace. */
-static void compare_segments(void)
+static void compare_segments(int tile)
 {
     static const struct sample samples[] = {
         {.m = 20, .n = 24, .k = 8300, .tb = 1, .bias = 1, .add = 1, .in_place = 1}, {.m = 7, .n = 9, .k = 24577, .slack = 2, .f32 = 1},
@@ -92,9 +94,9 @@ static void compare_segments(void)
     struct rp_cuda *c = rp_cuda_of(dev);
     const size_t workspace = c->workspace_bytes;
     for (int i = 0; i < COUNT(samples); i++)
-        compare(&samples[i], 0);
+        compare(&samples[i], tile);
     c->workspace_bytes = 7 * rp_cuda_low_row_bytes(24, 2);
-    compare(&samples[0], 0);
+    compare(&samples[0], tile);
     c->workspace_bytes = workspace;
 }
 
@@ -109,8 +111,8 @@ static void compare_all(int is_short)
 {
     struct matrix *const all[] = {&a_data, &b_data, &c_data, &add_data, &bias_data};
     take(all, COUNT(all));
-    compare_tiles(shim->checked || is_short || !tap_long());
-    compare_segments();
+    compare_tiles(shim->checked || is_short || !tap_long(), "");
+    compare_segments(0);
     if (!shim->checked)
         compare_extremes();
 }
@@ -160,4 +162,59 @@ TEST(a_gpu_with_other_tensor_cores_is_refused)
 TEST(every_tile_has_the_bits_of_the_reference_in_the_arithmetic_of_each_family)
 {
     compare_families("GEMM16", compare_all);
+}
+
+/* ---- wgmma ---- */
+
+static const char *chosen(void)
+{
+    int usable;
+    return rp_cuda_gemm16_tile(rp_cuda_of(dev), rp_cuda_of(dev)->gemm_done.tile, &usable);
+}
+
+/* Chosen after it gave the right sums, and only then: by products that keep another number of bits it is not. */
+static void prove_wgmma(void)
+{
+    const struct sample s = {.m = 256, .n = 256, .k = 64, .tb = 1};
+    struct rp_cuda *c = rp_cuda_of(dev);
+    struct rp_err e = {0};
+    compare(&s, 0);
+    CHECK(strncmp(chosen(), "wgmma", 5) != 0, "%s before its sums were looked at", chosen());
+    check(rp_cuda_prove(c, &e), &e);
+    CHECK(c->has_wgmma && strcmp(c->proof.outcome, "proved") == 0, "not proved");
+    compare(&s, 0);
+    CHECK(strncmp(chosen(), "wgmma128_nt", 11) == 0, "%s is chosen", chosen());
+    setenv("PTX_OTHER_PRODUCTS", "1", 1);
+    check(rp_cuda_prove(c, &e), &e);
+    CHECK(!c->has_wgmma && strcmp(c->proof.outcome, "proved") == 0, "with one bit less: proved");
+    unsetenv("PTX_OTHER_PRODUCTS");
+    compare(&s, 0);
+    CHECK(strncmp(chosen(), "128x128_nt", 10) == 0, "%s is chosen", chosen());
+}
+
+static void compare_wgmma(int is_short)
+{
+    struct matrix *const all[] = {&a_data, &b_data, &c_data, &add_data, &bias_data};
+    take(all, COUNT(all));
+    compare_tiles(is_short, "wgmma");
+    int usable;
+    const char *name;
+    for (int tile = 1; (name = rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable)); tile++)
+        if (strcmp(name, "wgmma128_tn") == 0 || (!is_short && strncmp(name, "wgmma", 5) == 0))
+            compare_segments(tile);
+    prove_wgmma();
+    CHECK(rp_cuda_of(dev)->more != NULL, "there is no image for sm_90a");
+}
+
+/* compute_90 as test_device_code reads it: what ships has machine code for it. */
+TEST(wgmma_has_the_bits_of_the_reference)
+{
+    const char *library = getenv("RP_SHIM_LIBRARY"), *build = getenv("BUILD");
+    char ptx[512];
+    snprintf(ptx, sizeof ptx, "%s/gpu/checked/compute_90", build ? build : "build");
+    if (!library || !strstr(library, "/ptx/") || access(ptx, R_OK) != 0)
+        SKIP("executes compiled code");
+    for (int n = 0; n < RP_NUMERICS_COUNT; n++)
+        if (rp_is_mixed((enum rp_numerics)n) && rp_cuda_has_arithmetic(90, (enum rp_numerics)n))
+            compare_family(90, (enum rp_numerics)n, getenv("PTX_DIR") ? NULL : ptx, !tap_long(), compare_wgmma);
 }

@@ -38,7 +38,7 @@ static const char *build(void)
     return dir ? dir : "build";
 }
 
-/* All files of BUILD/gpu/KIND/ARCH by one of the readers. 0: there are none. */
+/* All files of BUILD/gpu/KIND/ARCH by one of the readers; of sm_90 and compute_90 also what is for sm_90a alone. 0: there are none. */
 static int read_all(struct code *c, const char *kind, const char *arch, const char *suffix,
                     int (*reader)(struct code *, const char *, struct rp_err *))
 {
@@ -53,6 +53,10 @@ static int read_all(struct code *c, const char *kind, const char *arch, const ch
         CHECK(reader(c, path, &err) == 0, "%s", err.msg);
     }
     globfree(&found);
+    if (strcmp(kind, "planted") != 0 && strcmp(strchr(arch, '_'), "_90") == 0) {
+        RP_FREE char *more = rp_asprintf("%sa", arch);
+        read_all(c, kind, more, suffix, reader);
+    }
     return c->n;
 }
 
@@ -83,12 +87,18 @@ static int is_needed(const char *ptx)
     if (!is_there())                                                                                                                       \
     SKIP("no device code was built")
 
+/* Whether the code for an architecture, "sm_90", has a kernel. */
+static int has_kernel(enum rp_cuda_kernel kernel, const char *arch)
+{
+    const int number = atoi(strchr(arch, '_') + 1);
+    return rp_cuda_is_compiled(kernel, number) || (number == 90 && rp_cuda_is_more(kernel));
+}
+
 static int has_all_kernels(const struct code *c, const char *where)
 {
-    const int arch = atoi(strchr(where, '_') + 1);
     int missing = 0;
     for (int i = 0; i < RP_CUDA_KERNELS; i++) {
-        if (!rp_cuda_is_compiled((enum rp_cuda_kernel)i, arch))
+        if (!has_kernel((enum rp_cuda_kernel)i, where))
             continue;
         int found = code_find(c, rp_cuda_kernels[i].name) != NULL;
         CHECK(found, "%s has no %s", where, rp_cuda_kernels[i].name);
@@ -342,7 +352,7 @@ static void add_row(struct rp_buf *out, enum rp_cuda_kernel kernel, const struct
         const struct code_kernel *k = code_find(&codes[i], info->name);
         if (!codes[i].n)
             continue;
-        if (!rp_cuda_is_compiled(kernel, atoi(archs[i].name + 3))) {
+        if (!has_kernel(kernel, archs[i].name)) {
             rp_buf_puts(out, "   -     -  -");
             continue;
         }

@@ -85,10 +85,13 @@ static void tile_table(struct rp_buf *out, const struct loops *loops)
 static const struct {
     const char *name;
     int from, before;
-} tiles16[] = { /* those of gemm16.def first, in its order */
+} tiles16[] = { /* those of gemm16.def and gemm16_wgmma.def first, in their order */
 #define TILE16(name, threads, blocks, rows, columns, down, across, a_by_k, b_by_k, from, before) {"gemm16_f16_" #name, from, before},
 #include "backend/cuda/gemm16.def"
 #undef TILE16
+#define WGMMA16(name, ...) {"gemm16_f16_" #name, 90, 91},
+#include "backend/cuda/gemm16_wgmma.def"
+#undef WGMMA16
     {"conv16_forward_f16_128x128", 80, 999},  {"conv16_dgrad_f16_128x128", 80, 999},    {"conv16_wgrad_f16_128x128", 80, 999},
     {"conv16_forward_f16_64x64", 70, 999},    {"conv16_dgrad_f16_64x64", 70, 999},      {"conv16_wgrad_f16_64x64", 70, 999},
     {"attention16_forward_f16_64", 70, 999},  {"attention16_keys_f16_64", 70, 999},     {"attention16_queries_f16_64", 70, 999},
@@ -116,7 +119,7 @@ static void add_kernel16(void *user, const char *kernel, const unsigned char *co
 static void tile16_table(struct rp_buf *out)
 {
     rp_buf_puts(out, "\nProducts in mixed precision, of fp16; with bf16 loops are the same. Per cent of the main loop's instructions that are HMMA,\n"
-                     "and per cent of the tensor cores' peak that the model of tests/cuda/sass.h allows. By mma.sync no more than about 62 per\n"
+                     "of wgmma HGMMA, and per cent of the tensor cores' peak that the model of tests/cuda/sass.h allows. By mma.sync no more than about 62 per\n"
                      "cent of it can be had on sm_90, and a fifth or a quarter on sm_100, as others have measured. The loops contain the code for\n"
                      "operands that are not aligned, which others jump over: they can reach more. Of attention it is the innermost loop\n"
                      "with most products, which on sm_90 and sm_100 has no exponentials forward: those come on top of it.\n\nkernel                      ");
@@ -153,7 +156,8 @@ static void low_product_row(struct rp_buf *out, struct rp_gemm g)
     rp_buf_printf(out, "%s %5d x %5d x %5d", g.ta ? "TN" : g.tb ? "NT" : "NN", g.m, g.n, g.k);
     for (int i = 0; i < TENSOR_GPUS; i++) {
         const struct rp_cuda_image image = {.arch = tensor_gpus[i].arch};
-        const struct rp_cuda c = {.image = &image, .multiprocessors = tensor_gpus[i].multiprocessors,
+        const int has_wgmma = tensor_gpus[i].arch == 90;
+        const struct rp_cuda c = {.image = &image, .more = has_wgmma ? &image : NULL, .has_wgmma = has_wgmma, .multiprocessors = tensor_gpus[i].multiprocessors,
                                   .gpu.shared_max = (size_t)tensor_gpus[i].shared, .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
         const int rate = sass_tensor_rate(tensor_gpus[i].arch);
         const struct rp_cuda_gemm how = rp_cuda_gemm16_choice(&c, &g, rate);
@@ -161,7 +165,9 @@ static void low_product_row(struct rp_buf *out, struct rp_gemm g)
         int usable;
         for (int a = 0; a < ARCHS16; a++)
             share = archs16[a] == tensor_gpus[i].arch ? loops16[a].loop[how.tile - 1].bound : share;
-        share = share < tensor_gpus[i].cap ? share : tensor_gpus[i].cap;
+        const char *tile = rp_cuda_gemm16_tile(&c, how.tile, &usable);
+        const int is_wgmma = strncmp(tile, "wgmma", 5) == 0;
+        share = is_wgmma || share < tensor_gpus[i].cap ? share : tensor_gpus[i].cap;
         const double work = (double)g.m * g.n * g.k, ideal = work / ((double)rate * tensor_gpus[i].multiprocessors);
         const double seconds = how.cycles / share / tensor_gpus[i].ghz * 1e-9, moving = bytes / tensor_gpus[i].terabytes * 1e-12;
         CHECK(how.cycles >= ideal * 0.999, "%s is expected to do %dx%dx%d faster than it can", tensor_gpus[i].name, g.m, g.n, g.k);
@@ -533,6 +539,8 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
             SKIP("not all architectures were built (ARCHS): tests/build/device_code.sh compares the text of the others");
         for (size_t p = 0; p < sizeof parts16 / sizeof *parts16; p++)
             CHECK(code_each_text(device_code(path, archs16[i], parts16[p]), add_kernel16, &loops16[i], &err) == 0, "%s", err.msg);
+        if (archs16[i] == 90)
+            CHECK(code_each_text(device_code(path, 90, "../sm_90a/gemm16_wgmma"), add_kernel16, &loops16[i], &err) == 0, "%s", err.msg);
     }
     for (int i = 0; i < ARCHS; i++) {
         loops[i].arch = archs[i];

@@ -18,19 +18,22 @@ replace() { # FILE OLD NEW: the first place where it is
 fault() { # NAME WHAT-IS-REPORTED UNIT FILE OLD NEW FLAGS OPERATIONS VARIABLE=VALUE...
     local name=$1 report=$2 unit=$3 file=$4 old=$5 new=$6 use=$7 operations=$8 status=0
     shift 8
-    rm -rf ptx && mkdir ptx
-    for f in "$BUILD"/gpu/device/compute_80/*; do
+    local from=gpu/device/compute_80 arch=compute_80 to=ptx/$unit capability=80
+    rm -rf ptx ptxa && mkdir ptx ptxa
+    [ "$unit" != gemm16_wgmma ] || from=gpu/checked/compute_90 arch=compute_90a to=ptxa/$unit capability=90
+    for f in "$BUILD/$from"/*; do
         case ${f##*/} in *.*) ;; *) ln -s "$f" ptx/ ;; esac
     done
-    rm "ptx/$unit"
+    rm -f "ptx/$unit"
     cp "$TOP/src/backend/cuda/$file" "tree/src/backend/cuda/$file"
     [ "$old" = "$new" ] || replace "tree/src/backend/cuda/$file" "$old" "$new"
     # shellcheck disable=SC2086 # words
-    (cd tree && "$BUILD/gpu/nvrtc" "$cuda/lib/libnvrtc.so.12" compute_80 "src/backend/cuda/$unit.cu" "../ptx/$unit" $use) >compiled.txt 2>&1 ||
+    (cd tree && "$BUILD/gpu/nvrtc" "$cuda/lib/libnvrtc.so.12" "$arch" "src/backend/cuda/$unit.cu" "../$to" $use) >compiled.txt 2>&1 ||
         fail "$name does not compile: $(tail -n 3 compiled.txt)"
     cp "$TOP/src/backend/cuda/$file" "tree/src/backend/cuda/$file"
-    (cd "$TOP" && env PTX_STRICT=0 PTX_DIR="$OLDPWD/ptx" SHIM_CAPABILITY=80 OPS="$operations" "$@" timeout 300 \
-        "$BUILD/native/tests/cuda/${TEST:-test_cuda_ops}") >run.txt 2>&1 || status=$?
+    # shellcheck disable=SC2086 # words
+    (cd "$TOP" && env PTX_STRICT=0 PTX_DIR="$OLDPWD/ptx" SHIM_CAPABILITY="$capability" OPS="$operations" "$@" timeout 300 \
+        "$BUILD/native/tests/cuda/"${TEST:-test_cuda_ops}) >run.txt 2>&1 || status=$?
     if [ "$name" = none ]; then
         [ $status = 0 ] || { tail -n 20 run.txt >&2 && fail "without a fault something is found"; }
         return
@@ -54,6 +57,12 @@ mixed() { # UNIT NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of mixed 
 product() { # as mixed(), of products of matrices
     mixed gemm16 "$@"
 }
+wgmma() { # NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of products that go on while the threads do
+    local name=$1 report=$2 file=$3 old=$4 new=$5
+    shift 5
+    TEST="test_cuda_gemm16 wgmma" fault "$name" "$report" gemm16_wgmma "$file" "$old" "$new" "$flags" - "$@"
+}
+wgmma proxy 'without a fence of proxies' gemm16_wgmma.cu 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");' ';'
 product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f,'
 mixed attention16 rescale differ attention16_forward.cuh 'factor[i >> 1 & 1];' 'factor[0];'
 stored() { # NAME UNIT FILE OPERATIONS OLD NEW: of stored tensors
@@ -70,6 +79,21 @@ mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
 fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm \
     RP_CUDA_GEMM=rotate PTX_RACES=1
+wgmma fence 'touched after the last wgmma.fence' gemm16_wgmma.cu 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");' ';'
+wgmma wait '\(nothing orders them\|without a fence of proxies\)' gemm16_wgmma.cu 'wgmma_wait(1);' 'wgmma_wait(2);' PTX_RACES=1
+wgmma last-wait 'no wgmma.wait_group has waited for' gemm16_wgmma.cu '    wgmma_wait(0);' '    wgmma_wait(1);'
+wgmma swizzle differ tensor_core.cuh '(piece % 8 ^ line % 8)' '(piece % 8 ^ line % 4)'
+wgmma mode 'no descriptor of a matrix with the swizzle' gemm16_wgmma.cu '(uint64_t)1 << 62' '(uint64_t)2 << 62'
+wgmma stride '\(differ\|of shared memory of\)' gemm16_wgmma.cu '(WGMMA_UNIT / 16) << 32' '(WGMMA_UNIT / 8) << 32'
+wgmma lead differ gemm16_wgmma.cu '(TC_DEPTH * 128 / 16) << 16' '(TC_DEPTH * 64 / 16) << 16'
+wgmma k-halves differ gemm16_wgmma.cu 'wgmma_multiply(sum, a, b, s);' 'wgmma_multiply(sum, a ^ (s->a_by_k ? 2 : 128), b ^ (s->b_by_k ? 2 : 128), s);'
+wgmma columns differ gemm16.cuh 'column >= g->n' 'column > g->n'
+wgmma rows differ gemm16_wgmma.cu '(unsigned)group * 64' '(unsigned)(1 - group) * 64'
+wgmma unit 'within eight lines of its swizzle' gemm16_wgmma.cu '+ WGMMA_UNIT - 1) / WGMMA_UNIT * WGMMA_UNIT' '+ 128) / 128 * 128'
+wgmma stage 'nothing orders them' gemm16_wgmma.cu '__syncthreads(); /* stage n is complete, and the one before the last has been read */' ';' PTX_RACES=1
+wgmma touched 'no wgmma.wait_group has waited for' gemm16_wgmma.cu '        wgmma_wait(1);' '        sum[0] = sum[0] + 0.0f;
+        wgmma_wait(1);'
+product columns differ gemm16.cuh 'column >= g->n' 'column > g->n'
 product segment differ gemm16.cuh '(int)blockIdx.y * g->length' '(int)blockIdx.y * (g->length - 64)'
 mixed attention16 gradient differ attention16_backward.cuh 'kept ? p * b->a->keep_scale : 0.0f' 'kept ? p : 0.0f'
 stored unrounded-sum rows_f16 rows.cu residual_layernorm_forward 'rp_rounded4(rp_add4(z[half + c], v[c]))' 'rp_add4(z[half + c], v[c])'

@@ -40,6 +40,7 @@ struct rp_cuda_image {
     const struct rp_cuda_part *part;
     int parts;
     const char *sha256; /* hex, of the unpacked parts one after another */
+    int is_more;        /* 1: sm_90a: kernels besides those of another image, for this capability alone */
 };
 extern const struct rp_cuda_image rp_cuda_images[];
 extern const int rp_cuda_image_count;
@@ -47,6 +48,8 @@ extern const int rp_cuda_image_count;
 /* The image for a device of this compute capability (90 for 9.0): machine code of the same major version and the largest minor one that is
  * not above; else the newest PTX that is not above; else NULL. */
 const struct rp_cuda_image *rp_cuda_image_for(int capability);
+/* The one that is loaded besides it, or NULL. */
+const struct rp_cuda_image *rp_cuda_more_for(int capability);
 
 #define RP_CUDA_BLOCKS 64
 
@@ -56,7 +59,8 @@ struct rp_cuda {
     CUdevice device;
     CUcontext context;
     CUstream stream;
-    const struct rp_cuda_image *image;
+    const struct rp_cuda_image *image, *more; /* more: loaded besides, or NULL */
+    int has_wgmma;                            /* the tiles of gemm16_wgmma.def gave the right sums */
     CUmodule module[RP_CUDA_MODULES];
     int modules;
     CUfunction kernel[RP_CUDA_KERNELS];
@@ -134,6 +138,8 @@ enum rp_cuda_kernel rp_cuda_of_store(const struct rp_cuda *c, enum rp_cuda_kerne
     rp_cuda_launch(c, RP_LOW_KERNEL(c, name), grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
 /* Whether an image for this architecture has the kernel: those on bf16 are compiled for capabilities that have it. */
 int rp_cuda_is_compiled(enum rp_cuda_kernel kernel, int arch);
+/* Whether it is one of those that images for sm_90a have besides. */
+int rp_cuda_is_more(enum rp_cuda_kernel kernel);
 /* Blocks for n items, one thread each, at most `most` blocks a multiprocessor: the kernel strides over the rest. */
 struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kernel, size_t n);
 #define SPREAD4(c, name, n) rp_cuda_spread(c, RP_KERNEL_##name, ((n) + 3) / 4) /* four elements for each thread */
@@ -190,7 +196,7 @@ const char *rp_cuda_kernel(const struct rp_dev *dev, int number, uint64_t *launc
 
 /* "64x128_nt", or NULL past the last; numbers from 1. usable: compiled for this GPU. */
 const char *rp_cuda_gemm_tile(const struct rp_cuda *c, int number, int *usable);
-/* The same of gemm16.def. */
+/* The same of gemm16.def, then of gemm16_wgmma.def. */
 const char *rp_cuda_gemm16_tile(const struct rp_cuda *c, int number, int *usable);
 /* gemm() of mixed precision: ops_gemm16.c. A and B have 16 bits, C and add too unless f32. */
 void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g);

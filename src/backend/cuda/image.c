@@ -12,11 +12,19 @@ const struct rp_cuda_image *rp_cuda_image_for(int capability)
     const struct rp_cuda_image *best = NULL;
     for (int i = 0; i < rp_cuda_image_count; i++) {
         const struct rp_cuda_image *x = &rp_cuda_images[i];
-        int fits = x->arch <= capability && (x->ptx || x->arch / 10 == capability / 10);
+        int fits = !x->is_more && x->arch <= capability && (x->ptx || x->arch / 10 == capability / 10);
         if (fits && (!best || x->ptx < best->ptx || (x->ptx == best->ptx && x->arch > best->arch)))
             best = x;
     }
     return best;
+}
+
+const struct rp_cuda_image *rp_cuda_more_for(int capability)
+{
+    for (int i = 0; i < rp_cuda_image_count; i++)
+        if (rp_cuda_images[i].is_more && rp_cuda_images[i].arch == capability)
+            return &rp_cuda_images[i];
+    return NULL;
 }
 
 /* Followed by a zero, which ends PTX. */
@@ -53,6 +61,19 @@ static int find_kernel(struct rp_cuda *c, int kernel, struct rp_err *err)
     return r == CUDA_SUCCESS ? 0 : rp_driver_fail(c->d, r, rp_cuda_kernels[kernel].name, err);
 }
 
+/* A driver that cannot load them leaves the kernels that every image has. */
+static void load_more(struct rp_cuda *c)
+{
+    struct rp_err ignored;
+    const struct rp_cuda_image *x = rp_cuda_more_for(c->gpu.capability);
+    int is_there = x != NULL;
+    for (int i = 0; is_there && i < x->parts; i++)
+        is_there = load_part(c, &x->part[i], &ignored) == 0;
+    for (int i = 0; is_there && i < RP_CUDA_KERNELS; i++)
+        is_there = !rp_cuda_is_more((enum rp_cuda_kernel)i) || find_kernel(c, i, &ignored) == 0;
+    c->more = is_there ? x : NULL;
+}
+
 int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err)
 {
     for (int i = 0; i < c->image->parts; i++)
@@ -61,6 +82,7 @@ int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err)
     for (int i = 0; i < RP_CUDA_KERNELS; i++)
         if (rp_cuda_is_compiled((enum rp_cuda_kernel)i, c->image->arch) && find_kernel(c, i, err) < 0)
             return -1;
+    load_more(c);
     return 0;
 }
 

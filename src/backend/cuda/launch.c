@@ -41,9 +41,16 @@ static int format_of(const char *name)
     return n > 4 && strcmp(name + n - 4, "_f16") == 0 ? RP_TC_FP16 : -1;
 }
 
+int rp_cuda_is_more(enum rp_cuda_kernel kernel)
+{
+    return strstr(rp_cuda_kernels[kernel].name, "_wgmma") != NULL;
+}
+
 int rp_cuda_is_compiled(enum rp_cuda_kernel kernel, int arch)
 {
     const char *name = rp_cuda_kernels[kernel].name;
+    if (rp_cuda_is_more(kernel))
+        return 0;
     return arch >= 80 || format_of(name) != RP_TC_BF16 || has_tensor_cores(name);
 }
 

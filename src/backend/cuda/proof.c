@@ -2,7 +2,10 @@
  * (ops/tensor_core.h).
  *
  * Every tile of gemm16.def for this GPU multiplies the matrices of ops/tensor_probe.h; one of them also those of two
- * chains, and those of edges, whose sums may differ and are counted. Other kernels use the same instruction. */
+ * chains, and those of edges, whose sums may differ and are counted. Other kernels use the same instruction.
+ *
+ * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, and those of edges as
+ * the other instruction gave them. Else the GPU goes on without them. */
 #include "backend/cuda/cuda.h"
 #include "ops/tensor_probe.h"
 
@@ -16,24 +19,31 @@ struct proof {
     struct rp_cuda *c;
     struct rp_tc_probe probe;
     uint16_t sent[RP_PROBE_NUMBERS_MOST];
-    uint32_t got[RP_PROBE_SUMS_MOST];
+    int repeat;                          /* times that every row of A and column of B comes: 1, or 2 */
+    uint32_t got[4 * RP_PROBE_SUMS_MOST];
+    uint32_t edges[RP_PROBE_SUMS_MOST];  /* by a tile of gemm16.def */
 };
+
+static int is_wgmma(const char *tile)
+{
+    return strncmp(tile, "wgmma", 5) == 0;
+}
 
 /* Sends a matrix that lies by k, or transposed. */
 static int send(struct proof *p, void *to, const uint16_t *x, int transposed, struct rp_err *err)
 {
     const int rows = p->probe.rows, steps = p->probe.steps;
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < p->repeat * rows; i++)
         for (int k = 0; k < steps; k++)
-            p->sent[transposed ? k * rows + i : i * steps + k] = x[i * steps + k];
-    return p->c->dev.backend->upload(&p->c->dev, to, p->sent, (size_t)rows * (size_t)steps * sizeof *p->sent, err);
+            p->sent[transposed ? k * p->repeat * rows + i : i * steps + k] = x[i % rows * steps + k];
+    return p->c->dev.backend->upload(&p->c->dev, to, p->sent, (size_t)p->repeat * (size_t)rows * (size_t)steps * sizeof *p->sent, err);
 }
 
 /* One product by a tile, "128x128_nt" and so on: fills p->got. */
 static int multiply(struct proof *p, int tile, const char *name, struct rp_err *err)
 {
     struct rp_cuda *c = p->c;
-    const int size = p->probe.rows, steps = p->probe.steps;
+    const int size = p->repeat * p->probe.rows, steps = p->probe.steps;
     const char *form = strchr(name, '_') + 1;
     const int ta = form[0] == 't', tb = form[1] == 't';
     unsigned char *const room =
@@ -94,7 +104,33 @@ static int prove_one(struct proof *p, int tile, struct rp_err *err)
         return -1;
     for (int i = 0; i < p->probe.rows * p->probe.rows; i++)
         proof->edges += !rp_tc_probe_equal(p->got[i], p->probe.sum[i]);
+    memcpy(p->edges, p->got, sizeof p->edges);
     snprintf(proof->outcome, sizeof proof->outcome, "proved");
+    return 0;
+}
+
+/* Fills c->has_wgmma. -1: the GPU failed. */
+static int prove_wgmma(struct proof *p, struct rp_err *err)
+{
+    int usable, equal = 1, tiles = 0;
+    const char *name;
+    for (int kind = RP_PROBE_SUMS; kind <= RP_PROBE_EDGES; kind++) {
+        rp_tc_probe_fill(&p->probe, p->c->dev.numerics, (enum rp_tc_probe_kind)kind);
+        const uint32_t *const sum = kind == RP_PROBE_EDGES ? p->edges : p->probe.sum;
+        const int rows = p->probe.rows;
+        p->repeat = kind == RP_PROBE_CHAINS ? 1 : 2; /* every warp has its part */
+        const int size = p->repeat * rows;
+        for (int tile = 1; equal && (name = rp_cuda_gemm16_tile(p->c, tile, &usable)); tile++) {
+            if (!usable || !is_wgmma(name) || (kind == RP_PROBE_CHAINS && strchr(name, '_')[1] == 't')) /* has other segments */
+                continue;
+            if (multiply(p, tile, name, err) < 0)
+                return -1;
+            for (int i = 0; i < size * size; i++)
+                equal &= rp_tc_probe_equal(p->got[i], sum[i / size % rows * rows + i % size % rows]);
+            tiles++;
+        }
+    }
+    p->c->has_wgmma = equal && tiles > 0;
     return 0;
 }
 
@@ -104,19 +140,21 @@ int rp_cuda_prove(struct rp_cuda *c, struct rp_err *err)
     int failed = 0, usable, one = 0;
     const char *name;
     c->proof = (struct rp_device_proof){.outcome = "unproven"};
+    c->has_wgmma = 0;
     if (c->workspace_bytes < 2 * ROOM)
         return 0; /* no product will be computed */
     if (!p)
         return rp_fail(err, RP_UNAVAILABLE, "cuda backend: no memory for %zu bytes", sizeof *p);
     p->c = c;
+    p->repeat = 1;
     rp_tc_probe_fill(&p->probe, c->dev.numerics, RP_PROBE_SUMS);
     for (int tile = 1; !failed && (name = rp_cuda_gemm16_tile(c, tile, &usable)); tile++)
         if (usable && strcmp(name, ONE_TILE) == 0)
             one = tile;
-        else if (usable)
+        else if (usable && !is_wgmma(name))
             failed = prove_tile(p, tile, name, err) < 0;
     if (!failed && one)
-        failed = prove_one(p, one, err) < 0;
+        failed = prove_one(p, one, err) < 0 || prove_wgmma(p, err) < 0;
     free(p);
     return failed ? -1 : 0;
 }

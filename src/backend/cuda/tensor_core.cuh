@@ -96,7 +96,9 @@ RP_DEVICE void rp_ldmatrix_x4_trans(uint32_t *d, rp_smem from)
 
 /* ---- fragments and tiles ---- */
 
+#ifndef TC_DEPTH
 #define TC_DEPTH RP_GEMM16_DEPTH /* k-steps of an operand's tile in shared memory */
+#endif
 #define TC_PIECE 8               /* numbers of 16 bytes */
 #define TC_BY_ROWS 0
 #define TC_BY_K 1
@@ -112,11 +114,17 @@ RP_DEVICE void rp_ldmatrix_x4_trans(uint32_t *d, rp_smem from)
 #define TC_TURN_ROWS(line) (((line)&3) * 2)
 #endif
 
-/* Where piece `piece` of line `line` is, in floats from the tile's begin. rows: of the tile, or numbers of a line. */
+/* Where piece `piece` of line `line` is, in floats from the tile's begin. rows: of the tile, or numbers of a line.
+ * TC_SWIZZLED: as wgmma reads it with the swizzle of 128 bytes, in lines of 64 numbers: one below the other the pieces 0
+ * to 7 of all lines, then the pieces 8 to 15. */
 RP_DEVICE int tc_place(int by_k, int rows, int line, int piece)
 {
+#ifdef TC_SWIZZLED
+    return 4 * ((piece / 8 * TC_DEPTH + line) * 8 + (piece % 8 ^ line % 8));
+#else
     return by_k == TC_BY_K ? 4 * (line * (TC_DEPTH / TC_PIECE) + (piece ^ TC_TURN_K(line)))
                            : 4 * (line * (rows / TC_PIECE) + (piece ^ TC_TURN_ROWS(line)));
+#endif
 }
 
 RP_DEVICE int tc_limit(int x, int most)
