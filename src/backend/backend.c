@@ -135,8 +135,8 @@ static json_t *proof_json(const struct rp_device_proof *p)
     const int proved = strcmp(p->outcome, "proved") == 0;
     if (!*p->outcome)
         return NULL;
-    return json_pack("{s:s, s:s?, s:o}", "outcome", p->outcome, "sums_sha256", proved ? p->sums_sha256 : NULL, "edges",
-                     proved ? json_integer(p->edges) : json_null());
+    return json_pack("{s:s, s:s?, s:o, s:s?}", "outcome", p->outcome, "sums_sha256", proved ? p->sums_sha256 : NULL, "edges",
+                     proved ? json_integer(p->edges) : json_null(), "instruction", proved ? p->instruction : NULL);
 }
 
 json_t *rp_device_json(const struct rp_device_info *d)

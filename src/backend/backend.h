@@ -51,10 +51,11 @@ struct rp_device_proof {
     char outcome[12];                /* "proved", "unproven": none was computed; "": not in mixed precision */
     char sums_sha256[RP_SHA256_HEX]; /* proved: rp_tc_probe_digest() of what it computed */
     int edges;                       /* proved: RP_PROBE_EDGES that differ */
+    char instruction[8];             /* proved: that of products of matrices may be "wgmma"; else all are "mma" */
 };
 
 /* An opened device, as documents describe it: {"kind": "cpu", "name", "isa", "threads"} or {"kind": "cuda", "name", "index",
- * "compute_capability": "9.0"}, in mixed precision with "tensor_core": {"outcome", "sums_sha256", "edges"}. */
+ * "compute_capability": "9.0"}, in mixed precision with "tensor_core": {"outcome", "sums_sha256", "edges", "instruction"}. */
 struct rp_device_info {
     char kind[16], name[128]; /* "cpu", "cuda"; the vendor's name for it, "" if unknown */
     char isa[16];             /* of a CPU */

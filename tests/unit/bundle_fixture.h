@@ -277,7 +277,7 @@ static json_t *fx_hello(const struct fx *x, int rank)
     if (json_object_get(device, "index") && rp_is_mixed(rp_recipe_numerics(&x->recipe))) {
         char sums[RP_SHA256_HEX];
         rp_tc_probe_digest(sums, rp_recipe_numerics(&x->recipe));
-        json_object_set_new(device, "tensor_core", json_pack("{s:s, s:s, s:i}", "outcome", "proved", "sums_sha256", sums, "edges", 0));
+        json_object_set_new(device, "tensor_core", json_pack("{s:s, s:s, s:i, s:s}", "outcome", "proved", "sums_sha256", sums, "edges", 0, "instruction", "mma"));
     }
     return json_pack("{s:o}", "device", device);
 }

@@ -433,16 +433,20 @@ static const struct proof_case {
     const char *name, *key, *value; /* of the device's "tensor_core"; "" key: the whole; NULL value: none */
     enum rp_check_state state;
     const char *names;
+    int is_a100;
 } proofs[] = {
-    {"as it was", "edges", "0", RP_CHECK_PASSED, ""},
-    {"some edges", "edges", "17", RP_CHECK_NOTE, "17 of 4096 sums"},
-    {"not tested", "", "{\"outcome\": \"unproven\", \"sums_sha256\": null, \"edges\": null}", RP_CHECK_WARNING, "were not tested"},
-    {"nothing of them", "", NULL, RP_CHECK_FAILED, "is not recorded"},
-    {"another digest", "sums_sha256", "\"" FX_ROOT "\"", RP_CHECK_FAILED, "no contract that is known here"},
+    {"as it was", "edges", "0", RP_CHECK_PASSED, "", 0},
+    {"some edges", "edges", "17", RP_CHECK_NOTE, "17 of 4096 sums", 0},
+    {"not tested", "", "{\"outcome\": \"unproven\", \"sums_sha256\": null, \"edges\": null, \"instruction\": null}", RP_CHECK_WARNING, "were not tested", 0},
+    {"nothing of them", "", NULL, RP_CHECK_FAILED, "is not recorded", 0},
+    {"another digest", "sums_sha256", "\"" FX_ROOT "\"", RP_CHECK_FAILED, "no contract that is known here", 0},
     {"the digest of another family", "sums_sha256", "\"4bada579feada68b2197e9de223f5cc7f40f9604a5e60e9af9467af4e8381743\"", RP_CHECK_FAILED,
-     "gave the sums of repro-bf16-tc16/0 before the run, not those of repro-fp16-tc16/0"},
-    {"proved without a digest", "sums_sha256", "null", RP_CHECK_FAILED, "does not agree"},
-    {"unproven with a digest", "outcome", "\"unproven\"", RP_CHECK_FAILED, "does not agree"},
+     "gave the sums of repro-bf16-tc16/0 before the run, not those of repro-fp16-tc16/0", 0},
+    {"proved without a digest", "sums_sha256", "null", RP_CHECK_FAILED, "does not agree", 0},
+    {"by wgmma", "instruction", "\"wgmma\"", RP_CHECK_PASSED, "", 0},
+    {"by wgmma on another GPU", "instruction", "\"wgmma\"", RP_CHECK_FAILED, "capability 8.0 does not have", 1},
+    {"proved by no instruction", "instruction", "null", RP_CHECK_FAILED, "does not agree", 0},
+    {"unproven with a digest", "outcome", "\"unproven\"", RP_CHECK_FAILED, "does not agree", 0},
 };
 
 TEST(attacks_on_the_test_of_tensor_cores)
@@ -451,7 +455,7 @@ TEST(attacks_on_the_test_of_tensor_cores)
     for (size_t i = 0; i < sizeof proofs / sizeof *proofs; i++) {
         const struct proof_case *r = &proofs[i];
         FX(x);
-        on_gpu(&x, "train.tensor_core=tc16", "gpu0 NVIDIA H100 PCIe sm_90");
+        on_gpu(&x, r->is_a100 ? "train.tensor_core=tc8" : "train.tensor_core=tc16", r->is_a100 ? "gpu0 NVIDIA A100-SXM4-40GB sm_80" : "gpu0 NVIDIA H100 PCIe sm_90");
         const struct rp_plan_facts *plan = &x.doc->facts.plan;
         const json_int_t reserved = (json_int_t)(plan->total_bytes - plan->host_bytes - plan->decoder_bytes - plan->connection_bytes);
         x.done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", reserved, "used", reserved);
@@ -483,7 +487,7 @@ TEST(tensor_cores_of_a_run_that_has_no_use_for_them)
         x.backend = i ? "cpu" : "cuda";
         fx_compute(&x);
         json_object_set_new((json_t *)rp_json_at(x.facts, "rank/0/device"), "tensor_core",
-                            json_pack("{s:s, s:s, s:i}", "outcome", "proved", "sums_sha256", FX_ROOT, "edges", 0));
+                            json_pack("{s:s, s:s, s:i, s:s}", "outcome", "proved", "sums_sha256", FX_ROOT, "edges", 0, "instruction", "mma"));
         fx_derive(&x);
         fx_seal(&x, "attacker", "attack");
         CHECK(state_of(RP_CHECK_environment, text) == RP_CHECK_FAILED && strstr(text, names[i]), "%s", text);

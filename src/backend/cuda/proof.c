@@ -155,6 +155,8 @@ int rp_cuda_prove(struct rp_cuda *c, struct rp_err *err)
             failed = prove_tile(p, tile, name, err) < 0;
     if (!failed && one)
         failed = prove_one(p, one, err) < 0 || prove_wgmma(p, err) < 0;
+    if (!failed && one)
+        snprintf(c->proof.instruction, sizeof c->proof.instruction, c->has_wgmma ? "wgmma" : "mma");
     free(p);
     return failed ? -1 : 0;
 }

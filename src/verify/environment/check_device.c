@@ -98,7 +98,9 @@ static int check_proof(const struct rp_verify_state *s, int rank, const struct r
                     : rp_fail(err, RP_MISMATCH, "whether the GPU's tensor cores gave the sums of %s before the run is not recorded",
                               rp_numerics_name(n));
     const int proved = strcmp(is->outcome, "proved") == 0;
-    if (proved != (*is->sums_sha256 != 0) || proved != (is->edges != RP_NO_INTEGER))
+    if (is->instruction && strcmp(is->instruction, "wgmma") == 0 && strcmp(d->compute_capability, "9.0") != 0)
+        return rp_fail(err, RP_MISMATCH, "products by wgmma, which a GPU of compute capability %s does not have", d->compute_capability);
+    if (proved != (*is->sums_sha256 != 0) || proved != (is->edges != RP_NO_INTEGER) || proved != (is->instruction != NULL))
         return rp_fail(err, RP_MISMATCH, "the GPU's tensor cores are '%s', which does not agree with what is recorded of their sums", is->outcome);
     if (!proved)
         return rp_check_warn(result, "the GPU's tensor cores were not tested before the run: that they compute %s is the signer's word",

@@ -20,7 +20,7 @@ both() { # NAME FAMILY RECIPE OPTION...
     [ "$("$REPRO" inspect "$name-gpu.repro.tar.zst" facts.json | jq -r '.recipe["train.tensor_core"].value')" = "$family" ] ||
         fail "$name: the recipe does not name the tensor cores"
     "$REPRO" inspect "$name-gpu.repro.tar.zst" facts.json >facts.json
-    jq -e '.rank[0].device.tensor_core | .outcome == "proved" and (.sums_sha256 | length == 64) and .edges == 0' facts.json >answer.txt ||
+    jq -e '.rank[0].device.tensor_core | .outcome == "proved" and (.sums_sha256 | length == 64) and .edges == 0 and .instruction == "mma"' facts.json >answer.txt ||
         fail "$name: the test of its tensor cores is not in the bundle"
 }
 one="--set measure.timed_steps=2 --set train.accumulation_steps=1"
