@@ -12,6 +12,8 @@ enum operation {
     LOAD_MATRIX = 0x03b,
     HMMA = 0x03c,
     HGMMA = 0x1f0, /* by a warpgroup, both operands in shared memory */
+    OTHER = 0x200,
+    WARPGROUP = 0x1c5, /* its fence, or with bit 47 its wait */
     BRANCH = 0x147,
     LOAD_GLOBAL = 0x181,
     LOAD_LOCAL = 0x183,
@@ -27,7 +29,8 @@ struct instruction {
 
 static int operation(const struct instruction *i)
 {
-    return (int)(i->low & 0x1ff);
+    const int op = (int)(i->low & 0x1ff);
+    return op == HMMA_QUADS && (i->low >> 9 & 7) != 1 ? OTHER : op; /* VIADD of sm_90 */
 }
 static int has_16_bytes(const struct instruction *i) /* of a lane, to or from memory */
 {
@@ -159,6 +162,14 @@ static int products_of(const struct instruction *from, const struct instruction 
 {
     return count(from, to, HMMA) + count(from, to, HMMA_QUADS) + count(from, to, HGMMA);
 }
+/* Of a warpgroup: its waits, or else its fences. */
+static int meetings_of(const struct instruction *from, const struct instruction *to, int are_waits)
+{
+    int n = 0;
+    for (; from < to; from++)
+        n += operation(from) == WARPGROUP && (int)(from->low >> 47 & 1) == are_waits;
+    return n;
+}
 /* In HMMA: an HGMMA of 64 x 128 x 16 is 16 of each of its four warps. */
 static int work_of(const struct instruction *from, const struct instruction *to)
 {
@@ -176,6 +187,8 @@ static void describe_products(struct sass_product_loop *out, const struct instru
     double shared = 0;
     *out = (struct sass_product_loop){.instructions = (int)(to - from),
                                       .products = products_of(from, to),
+                                      .fences = meetings_of(from, to, 0),
+                                      .waits = meetings_of(from, to, 1),
                                       .loads = count(from, to, LOAD_MATRIX) + count(from, to, LOAD_SHARED),
                                       .copies = count(from, to, COPY_SHARED) + count(from, to, STORE_SHARED),
                                       .local = count(from, to, LOAD_LOCAL) + count(from, to, STORE_LOCAL)};

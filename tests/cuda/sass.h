@@ -26,7 +26,8 @@ struct sass_loop {
  * reads both operands for its four warps. */
 struct sass_product_loop {
     int instructions, products, loads, copies, local;
-    double bound; /* share of the tensor cores' peak that the loop can reach */
+    int fences, waits; /* of warpgroups */
+    double bound;      /* share of the tensor cores' peak that the loop can reach */
 };
 /* 0: there is no loop with 16 HMMA, or their work. arch: 90 */
 int sass_product_loop(struct sass_product_loop *out, const unsigned char *code, size_t bytes, int arch);
