@@ -147,7 +147,7 @@ static void take(struct rp_gpu_watch *w, int wait_ms, int64_t start_ns, int64_t 
 
 void rp_gpu_watch_take(struct rp_gpu_watch *w, int64_t start_ns)
 {
-    take(w, 0, start_ns, INT64_MAX);
+    take(w, 1, start_ns, INT64_MAX); /* 0 would read nothing */
 }
 
 void rp_gpu_watch_end(struct rp_gpu_watch *w, int64_t start_ns, int64_t end_ns)

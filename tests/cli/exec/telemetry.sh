@@ -19,10 +19,10 @@ says_of() { # BUNDLE MEMBER JQ
     "$REPRO" inspect "$1" "$2" >member.json
     jq -e "$3" member.json >answer.txt || { jq -c '[.device, .no_telemetry, .telemetry]' member.json >&2; fail "$1: not so: $3"; }
 }
-# all eight, without CUDA; the command is as long as 15 samples
-on "$fake" "$REPRO" exec --log csv $table -o all.repro.tar.zst -- sh -c './train.sh; sleep 1.5'
+# all eight, without CUDA; the command is as long as 40 samples of each, more than a socket holds
+on "$fake" "$REPRO" exec --log csv $table -o all.repro.tar.zst -- sh -c './train.sh; sleep 4'
 says_of all.repro.tar.zst facts.json '.no_telemetry == null and (.device | length == 8 and .[0] == {no_telemetry: null, pci_address: "0000:19:00.0", process: 0})'
-says_of all.repro.tar.zst run.json '(.device | length == 8 and all(.[]; .telemetry.timed >= 5)) and (.telemetry | .ranks == 8 and .power_w.mean > 118 and
+says_of all.repro.tar.zst run.json '(.device | length == 8 and all(.[]; .telemetry.timed >= 30)) and (.telemetry | .ranks == 8 and .power_w.mean > 118 and
     .power_w.mean < 118.1 and .clock_sm_hz.median == 1980000000 and any(.throttle[]; .reason == "sw_power_cap" and .share == 1)) and
     (.wall_s as $s | .device[0].telemetry | .energy_j / (.power_w.mean * $s) | . - 1 | fabs < 1e-9) and
     ((.telemetry.energy_j / ([.device[].telemetry.energy_j] | add)) - 1 | fabs < 1e-9)'
