@@ -246,6 +246,34 @@ static int find_clock(struct log *l, struct rp_err *err)
     return 0;
 }
 
+/* Of a command, whose steps this program did not time, the lines that its own log has: they carry who submits what and
+ * every time, which no other format of logs has. */
+static int export_command(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err)
+{
+    static const char mark[] = ":::MLLOG";
+    const struct rp_run_documents *d = from->kept->run.doc;
+    char at[RP_MEMBER_NAME];
+    const char *name = rp_command_log_member(at, d->command);
+    const struct rp_member *m = name ? rp_bundle_find(&from->kept->bundle, name) : NULL;
+    if (!m || strcmp(d->command->log->format, "mllog") != 0)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the log of the command, %s, lacks run_start, run_stop, samples_count and the other values of an "
+                       "MLPerf log, and this program timed no step of it; the log is in the bundle ('repro inspect BUNDLE %s')",
+                       m ? d->command->log->format : "which is missing,", name ? name : RP_LOG_STDOUT);
+    if (!d->observed->log || !d->observed->log->read)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the importer 'mllog' finds no figure in the log of the command ('repro verify' repeats why)");
+    const char *text = rp_buf_text(&m->bytes);
+    for (const char *line = text, *end; *line; line = end) {
+        const size_t n = strcspn(line, "\n");
+        end = line + n + (line[n] == '\n');
+        const char *from_mark = memmem(line, n, mark, sizeof mark - 1);
+        if (from_mark) /* torchrun and srun put a label before it */
+            rp_buf_printf(out, "%.*s\n", (int)(line + n - from_mark), from_mark);
+    }
+    return 0;
+}
+
 int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err)
 {
     const struct rp_run *run = &from->kept->run;
@@ -253,14 +281,8 @@ int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, str
     const char *model = run->figures->model.name;
     char shown[72];
     int64_t i = 0, samples = 0;
-    if (run->doc && run->doc->command) {
-        char at[RP_MEMBER_NAME];
-        const char *log = rp_command_log_member(at, run->doc->command);
-        return rp_fail(
-            err, RP_UNAVAILABLE,
-            "this program timed no step of a command: its own log is in the bundle ('repro inspect BUNDLE %s')",
-            log ? log : RP_LOG_STDOUT);
-    }
+    if (run->doc && run->doc->command)
+        return export_command(out, from, err);
     if (strcmp(model, "bert") != 0)
         return rp_fail(err, RP_UNAVAILABLE, "no MLPerf benchmark is known for the model '%s'", rp_excerpt(shown, model));
     while (i < l.records->n && l.records->r[i].step < 0) /* the state before the first step */

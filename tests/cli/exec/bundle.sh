@@ -48,7 +48,13 @@ exit_of 7 "$REPRO" verify "$TOP/results/epyc-2core-2026-11-27/bert_fp32.repro.ta
 exit_of 7 "$REPRO" replicate a.repro.tar.zst
 says "is the bundle of a command (repro exec)"
 exit_of 7 "$REPRO" export mllog a.repro.tar.zst
+says "lacks run_start, run_stop, samples_count"
 says "repro inspect BUNDLE log/process0.stdout"
+sed 's/"time_ms": \([0-9]*\)000,/"time_ms": \1,/; s/"time_ms": 2500,/"time_ms": 2,/' "$TOP/tests/fuzz/corpus/import/mllog.log" >mlperf.log
+exit_of 0 "$REPRO" exec -q --log mllog -o mlperf.repro.tar.zst -- sh -c 'sleep 0.1; cat mlperf.log'
+exit_of 0 "$REPRO" verify mlperf.repro.tar.zst
+exit_of 0 "$REPRO" export mllog mlperf.repro.tar.zst
+sed -n 's/.*:::MLLOG/:::MLLOG/p' mlperf.log | cmp - out.txt || fail "other lines than those of the log"
 exit_of 2 "$REPRO" estimate bert_fp32 --from a.repro.tar.zst
 
 # a policy for runs refuses it, unless it allows commands; then no rule about training holds
