@@ -152,7 +152,8 @@ static int name_log(struct exec *x, struct rp_err *err)
         rp_sanitize(one);
         rp_texts_add(&log->set, &log->set_n, one);
     }
-    if (rp_import_step(&log->first_step, "from", o->from, err) < 0 || rp_import_step(&log->last_step, "to", o->to, err) < 0)
+    if (rp_import_step(&log->first_step, "from", o->from, err) < 0 ||
+        rp_import_step(&log->last_step, "to", o->to, err) < 0)
         return -1;
     if (o->from && o->to && log->first_step >= log->last_step)
         return rp_fail(err, RP_USAGE, "the timed window is empty: --from %s, --to %s", o->from, o->to);
@@ -258,8 +259,8 @@ static int capture_before(struct exec *x, struct rp_err *err)
                : 0;
 }
 
-/* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. A process that does not lead
- * needs no key and writes no bundle. */
+/* What is refused here is a mistake and no attempt: no line in the ledger, nothing to seal. A process that does not
+ * lead needs no key and writes no bundle. */
 static int prepare(struct exec *x, struct rp_err *err)
 {
     struct rp_err ignored;
@@ -329,7 +330,7 @@ static int run_command(struct exec *x, struct rp_err *err)
 
 static int capture_after(struct exec *x, struct rp_err *err)
 {
-    const char *salt = json_string_value(json_object_get(x->node[0].before, "salt")); /* hidden values stay comparable */
+    const char *salt = json_string_value(json_object_get(x->node[0].before, "salt")); /* hidden values are compared */
     const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .salt = salt};
     const int is_whole = x->lost.code == RP_OK;
     rp_progress_phase(&x->progress, "sealing", NULL);
@@ -363,8 +364,9 @@ static void print_notes(struct exec *x)
                          json_array_size(x->doc.observed->log->result));
     if (rp_command_too_short(x->doc.observed))
         rp_progress_note(&x->progress,
-                         "the log times %.1f s, but the command took %.1f s: it is the log of something else, has the steps "
-                         "of an earlier command too, or was misread, and 'repro verify' fails (--from names the first step)",
+                         "the log times %.1f s, but the command took %.1f s: it is the log of something else, has the "
+                         "steps of an earlier command too, or was misread, and 'repro verify' fails (--from names the "
+                         "first step)",
                          rp_command_log_s(x->doc.observed), x->doc.observed->wall_s);
     rp_progress_note(&x->progress, "bundle: %s", x->output.path);
 }
@@ -497,13 +499,13 @@ const struct rp_command rp_cmd_exec = {
         "and machines are replaced by (withheld), in the words of the command too. Numbers stay. Look through a "
         "bundle before you publish it: 'repro inspect BUNDLE " RP_LOG_STDOUT "'.\n"
         "\n"
-        "GPUs that the command can use, by CUDA_VISIBLE_DEVICES, are sampled every 100 ms while it runs: clocks, power, "
-        "temperature, throttling and utilization, with the figures that runs have. A long command keeps every second, "
-        "fourth, ... sample: at most 8192 of a GPU, 32768 of all.\n"
+        "GPUs that the command can use, by CUDA_VISIBLE_DEVICES, are sampled every 100 ms while it runs: clocks, "
+        "power, temperature, throttling and utilization, with the figures that runs have. A long command keeps every "
+        "second, fourth, ... sample: at most 8192 of a GPU, 32768 of all.\n"
         "\n"
-        "Several processes: start the launcher with repro ('repro exec -- torchrun train.py'), which makes one bundle of "
-        "this host; or repro with the launcher ('srun repro exec -- python train.py'), which makes one bundle of all "
-        "hosts, sealed by process 0. For the latter every process needs the key of the job ('repro help launch'), as "
+        "Several processes: start the launcher with repro ('repro exec -- torchrun train.py'), which makes one bundle "
+        "of this host; or repro with the launcher ('srun repro exec -- python train.py'), which makes one bundle of "
+        "all hosts, sealed by process 0. For the latter every process needs the key of the job ('repro help launch'), as "
         "those of 'repro run' do, and the options of the launcher below are the same. The bundle has captures of every "
         "host, and the end, output and files of every process; all but the log share 4 MiB. The log is that of the "
         "first process in whose log the importer finds a figure: give all the same --log, or only the one that writes "

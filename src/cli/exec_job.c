@@ -4,7 +4,7 @@
  * Messages, all of them COMMAND frames, after the captures of the hosts:
  *   process 0  {"what": "begin"}               all start their command
  *   member     {"what": "ended", ...}          its end, streams and samples
- *   process 0  {"what": "stop"}                another process failed: the command gets SIGTERM, and SIGKILL after STOP_MS
+ *   process 0  {"what": "stop"}                another process failed: the command gets SIGTERM, later SIGKILL
  *   process 0  {"what": "finish", "log": N}    all have ended: digests of files; process N sends the whole log
  *   member     {"what": "finished", ...}
  *   process 0  {"what": "over", "exit": N}     the bundle is sealed: what all processes end with
@@ -83,8 +83,8 @@ static int check_size(struct exec *x, struct rp_err *err)
 {
     if (x->parts > RP_BUNDLE_RANKS_MAX || x->nodes > RP_BUNDLE_NODES_MAX)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "%d processes on %d hosts: a bundle holds %d processes on %d hosts; start repro once on each host, around "
-                       "the launcher of that host",
+                       "%d processes on %d hosts: a bundle holds %d processes on %d hosts; start repro once on each "
+                       "host, around the launcher of that host",
                        x->parts, x->nodes, RP_BUNDLE_RANKS_MAX, RP_BUNDLE_NODES_MAX);
     return 0;
 }
@@ -175,7 +175,8 @@ int rp_exec_ask_hosts(struct exec *x, int after, struct rp_err *err)
         bytes += 2 * text.size;
     }
     if (bytes > CAPTURES_BYTES)
-        return rp_fail(err, RP_UNAVAILABLE, "the captures of %d hosts take %zu MiB, and the bundle of a command holds %d MiB of them",
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the captures of %d hosts take %zu MiB, and the bundle of a command holds %d MiB of them",
                        x->nodes, bytes >> 20, CAPTURES_BYTES >> 20);
     return failed ? -1 : 0;
 }
@@ -210,7 +211,8 @@ static int take_bytes(struct rp_buf *to, const json_t *from, const char *key, si
     const char *text = rp_json_text_at(from, key);
     rp_buf_fini(to);
     if (rp_unbase64(to, text, strlen(text)) < 0 || to->size > most)
-        return rp_fail(err, RP_MALFORMED, "a process of the job sent '%s' in another form, or more of it than agreed", key);
+        return rp_fail(err, RP_MALFORMED, "a process of the job sent '%s' in another form, or more of it than agreed",
+                       key);
     return 0;
 }
 
@@ -266,7 +268,8 @@ static int take_ended(struct exec *x, int member, const json_t *body, struct rp_
         take_bytes(&p->text[EXEC_STDERR], body, "stderr", most, err) < 0 ||
         take_devices(p, json_object_get(body, "devices"), err) < 0)
         return -1;
-    if (!p->is.standard_output || !p->is.standard_error || p->is.start_ns == RP_NO_INTEGER || p->is.end_ns < p->is.start_ns)
+    if (!p->is.standard_output || !p->is.standard_error || p->is.start_ns == RP_NO_INTEGER ||
+        p->is.end_ns < p->is.start_ns)
         return rp_fail(err, RP_MALFORMED, "process %d of the job sent an end without streams or times", member);
     p->interrupted = (int)rp_json_integer_at(body, "interrupted");
     p->has_log = json_is_true(json_object_get(body, "has_log"));
@@ -304,12 +307,16 @@ static int take_finished(struct exec *x, int member, const json_t *body, struct 
     if (p->is_whole || !p->ended)
         return rp_fail(err, RP_MALFORMED, "process %d of the job finished twice, or before its command", member);
     json_array_foreach(json_object_get(body, "files"), i, one) {
-        struct rp_named_file *f = i < EXEC_FILES_MOST ? rp_object_add(&p->named, &p->named_n, &rp_type_named_file) : NULL;
-        if (f && rp_object_take(f, &rp_type_named_file, one, "finished", err) < 0)
+        if (i == EXEC_FILES_MOST)
+            break;
+        struct rp_named_file *f = rp_object_add(&p->named, &p->named_n, &rp_type_named_file);
+        if (rp_object_take(f, &rp_type_named_file, one, "finished", err) < 0)
             return -1;
     }
     for (int k = 0; kept && k < EXEC_TEXTS; k++) {
-        struct rp_kept_facts *is = k == EXEC_STDOUT ? p->is.standard_output : k == EXEC_STDERR ? p->is.standard_error : NULL;
+        struct rp_kept_facts *is = k == EXEC_STDOUT   ? p->is.standard_output
+                                   : k == EXEC_STDERR ? p->is.standard_error
+                                                      : NULL;
         if (!*rp_exec_log_from(x, k))
             continue;
         is = is ? is : (p->file = rp_alloc(sizeof *p->file));

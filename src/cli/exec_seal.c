@@ -143,7 +143,8 @@ int rp_exec_status_of(const struct rp_command_process *p)
                                            : rp_exit_status(RP_UNAVAILABLE);
 }
 
-/* The first that failed by itself, by the clock of process 0; where the job ended early and none did, one that is gone. */
+/* The first that failed by itself, by the clock of process 0; where the job ended early and none did, one that is
+ * gone. */
 static int ended_by(const struct exec *x)
 {
     int first = -1, gone = -1;

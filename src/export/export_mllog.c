@@ -257,8 +257,9 @@ static int export_command(struct rp_buf *out, const struct rp_export_source *fro
     const struct rp_member *m = name ? rp_bundle_find(&from->kept->bundle, name) : NULL;
     if (!m || strcmp(d->command->log->format, "mllog") != 0)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "the log of the command, %s, lacks run_start, run_stop, samples_count and the other values of an "
-                       "MLPerf log, and this program timed no step of it; the log is in the bundle ('repro inspect BUNDLE %s')",
+                       "the log of the command, %s, lacks run_start, run_stop, samples_count and the other values of "
+                       "an MLPerf log, and this program timed no step of it; the log is in the bundle ('repro inspect "
+                       "BUNDLE %s')",
                        m ? d->command->log->format : "which is missing,", name ? name : RP_LOG_STDOUT);
     if (!d->observed->log || !d->observed->log->read)
         return rp_fail(err, RP_UNAVAILABLE,

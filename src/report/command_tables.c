@@ -154,8 +154,11 @@ static void put_processes(struct rp_doc *d, struct rp_run_documents *r)
             continue;
         }
         const int exited = p->exit_status != RP_NO_INTEGER;
+        const int is_first = i == c->ended_by && strcmp(c->status, "complete") != 0;
         rp_doc_cell(d, "%s %" PRId64 "%s", exited ? "status" : "signal", exited ? p->exit_status : p->signal,
-                    p->stopped ? ", stopped by repro" : i == c->ended_by && strcmp(c->status, "complete") != 0 ? ", the first" : "");
+                    p->stopped ? ", stopped by repro"
+                    : is_first ? ", the first"
+                               : "");
         rp_doc_cell(d, "%.3f", (double)(p->end_ns - p->start_ns) / 1e9);
         rp_doc_cell(d, "%.3f", p->user_s + p->system_s);
         rp_doc_figure(d, run, RP_FORMAT(at, "/process/%" PRId64 "/peak_rss_bytes", i), "d1/1048576", "");

@@ -86,8 +86,9 @@ static int check_command_lists(const struct rp_command_facts *a, const struct rp
         const struct rp_command_process *p = &a->process[i];
         const struct rp_clock_facts *c = &p->clock;
         if (p->node > node)
-            return rp_fail(err, RP_MALFORMED, "facts.json: process %" PRId64 " is on node %" PRId64 " before any is on node %" PRId64,
-                           i, p->node, node);
+            return rp_fail(err, RP_MALFORMED,
+                           "facts.json: process %" PRId64 " is on node %" PRId64 " before any is on node %" PRId64, i,
+                           p->node, node);
         node += p->node == node;
         if (c->monotonic_ns > COMMAND_CLOCK_MOST || c->monotonic_ns < -COMMAND_CLOCK_MOST || c->error_ns > ERROR_MOST ||
             c->error_ns < -1 || (i == 0 && (c->monotonic_ns || c->wall_ns || c->error_ns)))
@@ -103,7 +104,8 @@ static int check_command_lists(const struct rp_command_facts *a, const struct rp
         if (of[i] >= a->process_n)
             return rp_fail(err, RP_MALFORMED, "facts.json: there is no process %" PRId64, of[i]);
     if (b->device_n != a->device_n || b->node_n != node)
-        return rp_fail(err, RP_MALFORMED, "run.json has %" PRId64 " devices and %" PRId64 " nodes, facts.json %" PRId64 " and %" PRId64,
+        return rp_fail(err, RP_MALFORMED,
+                       "run.json has %" PRId64 " devices and %" PRId64 " nodes, facts.json %" PRId64 " and %" PRId64,
                        b->device_n, b->node_n, a->device_n, node);
     return 0;
 }

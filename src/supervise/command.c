@@ -22,6 +22,7 @@ enum {
     LEFT_MS = 1000, /* after its end, for what processes that it left behind still write */
     LEFT_BYTES = 1 << 20,
     TREE_DEPTH = 8,
+    TREE_MOST = 1024,
     TREE_BYTES = 1 << 16,
     NOT_FOUND = 127, /* as shells have it */
     NOT_STARTED = 126
@@ -355,7 +356,12 @@ int rp_command_run(struct rp_command_end *end, const struct rp_command_opts *o, 
 }
 
 /* What a process has started, as deep as a launcher's shell and its workers are. */
-static void signal_children(pid_t pid, int sig, int depth)
+struct tree {
+    pid_t pid[TREE_MOST];
+    int n;
+};
+
+static void add_children(struct tree *t, pid_t pid, int depth)
 {
     RP_FREE char *folder = rp_asprintf("/proc/%d/task", (int)pid);
     DIR *tasks = depth < TREE_DEPTH ? opendir(folder) : NULL;
@@ -368,21 +374,26 @@ static void signal_children(pid_t pid, int sig, int depth)
             continue;
         for (char *one = strtok_r(text.data, " ", &save); one; one = strtok_r(NULL, " ", &save)) {
             const pid_t next = (pid_t)strtol(one, NULL, 10);
-            if (next <= 1)
+            if (next <= 1 || t->n == TREE_MOST)
                 continue;
-            signal_children(next, sig, depth + 1);
-            kill(next, sig);
+            t->pid[t->n++] = next;
+            add_children(t, next, depth + 1);
         }
     }
     if (tasks)
         closedir(tasks);
 }
 
+/* The command first: a shell whose child ends before it would go on with its next line. */
 int rp_command_signal(int sig)
 {
     const pid_t pid = (pid_t)child;
+    struct tree t = {.n = 0};
     if (pid <= 0)
         return 0;
-    signal_children(pid, sig, 0);
-    return kill(pid, sig) == 0;
+    add_children(&t, pid, 0);
+    const int sent = kill(pid, sig) == 0;
+    for (int i = 0; i < t.n; i++)
+        kill(t.pid[i], sig);
+    return sent;
 }

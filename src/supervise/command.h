@@ -1,9 +1,11 @@
 /* A program that is not ours, run as without us, while what it writes is copied.
  *
- * What:    starts it, passes its output and our signals on, keeps the beginning and the end of what it writes, and reports how it ended.
+ * What:    starts it, passes its output and our signals on, keeps the beginning and the end of what it writes, and
+ *          reports how it ended.
  * Flow:    argv -> rp_command_run() -> struct rp_command_end.
  * Owner:   rp_command_end_fini() frees what was kept.
- * Extend:  another way in which it can end is a field of struct rp_command_end, and of command_facts in run/facts.def.
+ * Extend:  another way in which it can end is a field of struct rp_command_end, and of command_process in
+ *          run/facts.def.
  *
  * The command has our standard input, our working directory, environment and process group; its standard output and
  * error are pipes. A signal from a terminal reaches the whole group and is not passed on a second time.
@@ -49,7 +51,8 @@ struct rp_command_opts {
     void *arg;
 };
 /* Runs it to its end. -1: it could not be started, *status as above; after it was started nothing fails. */
-int rp_command_run(struct rp_command_end *end, const struct rp_command_opts *o, int *status, struct rp_err *err) rp_must_check;
+int rp_command_run(struct rp_command_end *end, const struct rp_command_opts *o, int *status,
+                   struct rp_err *err) rp_must_check;
 /* From any thread: a signal to the command, if it runs, and to what it has started: a shell does not pass one on. */
 int rp_command_signal(int sig); /* 0: it does not run */
 void rp_command_end_fini(struct rp_command_end *end);

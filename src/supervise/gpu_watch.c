@@ -157,10 +157,11 @@ void rp_gpu_watch_end(struct rp_gpu_watch *w, int64_t start_ns, int64_t end_ns)
     do
         take(w, LAST_MS / 5, start_ns, end_ns);
     while (w->is_sampling && rp_now_ns() < until && (int64_t)rp_now_ns() < end_ns + LAST_MS * 1000000ll);
+    const char *why = end_ns - start_ns < 1000000000 ? "the command was over before the first"
+                                                     : "NVML gave no answer until the command was over";
     for (int i = 0; was_sampling && i < w->n; i++)
         if (!w->gpu[i].samples.n)
-            give_reason(&w->gpu[i].samples, end_ns - start_ns < 1000000000 ? "the command was over before the first"
-                                                                           : "NVML gave no answer until the command was over");
+            give_reason(&w->gpu[i].samples, why);
     stop_worker(w);
 }
 

@@ -1,13 +1,13 @@
 /* Telemetry of the GPUs that a command can use, by repro-gpu, while it runs.
  *
  * What:    which GPUs a process with this environment sees; then their samples, every 100 ms.
- * Flow:    rp_gpu_watch_open() -> rp_gpu_watch_start() -> the command, with rp_gpu_watch_take() several times a second ->
- *          rp_gpu_watch_end() -> lines of telemetry/deviceN.jsonl.
+ * Flow:    rp_gpu_watch_open() -> rp_gpu_watch_start() -> the command, with rp_gpu_watch_take() several times a second
+ *          -> rp_gpu_watch_end() -> lines of telemetry/deviceN.jsonl.
  * Owner:   rp_gpu_watch_fini() ends repro-gpu and frees the samples.
  * Extend:  a value of a sample: run/telemetry.h. gpu/watch.c decides which GPUs are seen.
  *
- * Nothing here fails: a GPU without samples has the reason. Of each, as of a run, at most rp_telemetry_most_of_command()
- * lines are kept: of a long command every second, fourth, ... sample.
+ * Nothing here fails: a GPU without samples has the reason. Of each, as of a run, a bounded number of lines is kept,
+ * rp_telemetry_most_of_command(): of a long command every second, fourth, ... sample.
  */
 #pragma once
 

@@ -79,7 +79,8 @@ static int check_world(const struct rp_verify_state *s, struct rp_err *err)
     const struct rp_command_facts *c = s->run.doc->command;
     for (int i = 0; i < s->bundle.n; i++) {
         const char *name = s->bundle.member[i].name;
-        if (c && (!is_in_world(name, "log/process", c->process_n) || !is_in_world(name, "telemetry/device", c->device_n)))
+        if (c && (!is_in_world(name, "log/process", c->process_n) ||
+                  !is_in_world(name, "telemetry/device", c->device_n)))
             return rp_fail(err, RP_MALFORMED,
                            "member '%s' is of a process or device that the command does not have (facts.json: %" PRId64
                            " processes, %" PRId64 " devices)",
@@ -190,8 +191,8 @@ static int check_command(const struct rp_verify_state *s, struct rp_check_result
     if (!c->argv_n)
         return rp_fail(err, RP_MALFORMED, "facts.json: argv is missing");
     if (c->launch ? c->launch->size != c->process_n : c->process_n != 1)
-        return rp_fail(err, RP_MALFORMED, "facts.json: %" PRId64 " processes, but the launcher started %" PRId64, c->process_n,
-                       c->launch ? c->launch->size : 1);
+        return rp_fail(err, RP_MALFORMED, "facts.json: %" PRId64 " processes, but the launcher started %" PRId64,
+                       c->process_n, c->launch ? c->launch->size : 1);
     return rp_check_text(result, "facts.json, run.json and %d captures follow their schemas", 2 * s->run.nodes);
 }
 
@@ -403,7 +404,8 @@ int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result
 /* By the clock of process 0, with what is not known of the clocks. */
 static int ended_before(const struct rp_command_process *a, const struct rp_command_process *b)
 {
-    const int64_t error = (a->clock.error_ns > 0 ? a->clock.error_ns : 0) + (b->clock.error_ns > 0 ? b->clock.error_ns : 0);
+    const int64_t a_error = a->clock.error_ns > 0 ? a->clock.error_ns : 0,
+                  error = a_error + (b->clock.error_ns > 0 ? b->clock.error_ns : 0);
     return a->end_ns - a->clock.monotonic_ns + error < b->end_ns - b->clock.monotonic_ns;
 }
 
@@ -420,7 +422,8 @@ static int check_ends(const struct rp_command_facts *c, struct rp_err *err)
     int64_t failed = 0;
     for (int64_t i = 0; i < c->process_n; i++) {
         const struct rp_command_process *p = &c->process[i];
-        const int ends = (p->exit_status != RP_NO_INTEGER) + (p->signal != RP_NO_INTEGER), is_gone = p->start_ns == RP_NO_INTEGER;
+        const int ends = (p->exit_status != RP_NO_INTEGER) + (p->signal != RP_NO_INTEGER),
+                  is_gone = p->start_ns == RP_NO_INTEGER;
         if (ends > 1 || (ends == 0) != is_gone)
             return rp_fail(err, RP_MISMATCH, "process %" PRId64 " %s", i,
                            ends > 1  ? "ended in two ways"
@@ -434,7 +437,8 @@ static int check_ends(const struct rp_command_facts *c, struct rp_err *err)
         why = "and none failed";
     if (failed && !failed_by_itself(last))
         why = last->stopped ? "which was stopped after another had failed" : "which did not fail";
-    return why ? rp_fail(err, RP_MISMATCH, "the end of the command is said to be that of process %" PRId64 ", %s", c->ended_by, why)
+    return why ? rp_fail(err, RP_MISMATCH, "the end of the command is said to be that of process %" PRId64 ", %s",
+                         c->ended_by, why)
                : 0;
 }
 
@@ -450,8 +454,8 @@ int rp_check_status(struct rp_verify_state *s, struct rp_check_result *result, s
     const struct rp_command_facts *c = s->run.doc->command;
     for (int64_t i = 0; c && i < c->process_n; i++)
         if (c->process[i].exit_status != 0 || c->process[i].stopped)
-            return rp_fail(err, RP_MISMATCH, "the command is marked complete, but process %" PRId64 " did not exit with status 0",
-                           i);
+            return rp_fail(err, RP_MISMATCH,
+                           "the command is marked complete, but process %" PRId64 " did not exit with status 0", i);
     return rp_check_text(result, "complete");
 }
 

@@ -216,8 +216,10 @@ int rp_verify_command_telemetry(struct rp_verify_state *s, struct rp_check_resul
         describe_device(strange, s, i);
     }
     describe_throttling(throttled, s->run.doc->observed);
+    if (*strange && rp_facts_complete(s->run.facts))
+        return rp_check_warn(result, "%s", strange);
     if (*strange)
-        return rp_facts_complete(s->run.facts) ? rp_check_warn(result, "%s", strange) : rp_check_note(result, "%s", strange);
+        return rp_check_note(result, "%s", strange);
     result->state = *throttled ? RP_CHECK_NOTE : RP_CHECK_PASSED;
     return rp_check_text(result, "%" PRId64 " device samples of %" PRId64 " GPU%s%s%s",
                          s->run.figures->telemetry->timed, c->device_n, rp_s(c->device_n),
