@@ -1,7 +1,7 @@
 /* The bundle of a command, for tests: made here, sealed, and attacked.
  *
  * What:    struct command: facts, captures, streams and samples of a command whose log is its standard output.
- * Flow:    COMMAND(c); changes of c.facts; derive(&c); command_seal(); verify. attack_command() of a row of struct bend.
+ * Flow:    COMMAND(c); changes of c.facts; derive(&c); command_seal(); verify. attack_command() of a struct bend.
  * Owner:   COMMAND() frees it.
  * Extend:  a member is a line of command_members().
  */

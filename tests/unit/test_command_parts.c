@@ -10,8 +10,8 @@ static void with_devices(struct command *c)
 {
     static const char *const address[] = {"0000:19:00.0", "0000:3b:00.0"};
 #define KNOWN(value) "{\"state\": \"ok\", \"source\": \"NVML\", \"value\": " value "}"
-    fx_gpus(&c->x, json_loads("{\"gpu0\": {\"pci_address\": " KNOWN("\"00000000:19:00.0\"") ", \"power_limit_enforced\": "
-                              KNOWN("300") "}, \"gpu1\": {\"pci_address\": " KNOWN("\"00000000:3B:00.0\"") "}}",
+    fx_gpus(&c->x, json_loads("{\"gpu0\": {\"pci_address\": " KNOWN("\"00000000:19:00.0\"")
+                              ", \"power_limit_enforced\": " KNOWN("300") "}, \"gpu1\": {\"pci_address\": " KNOWN("\"00000000:3B:00.0\"") "}}",
                               0, NULL));
     free(c->facts->no_telemetry);
     c->facts->no_telemetry = NULL;
@@ -20,7 +20,8 @@ static void with_devices(struct command *c)
         d->process = 0;
         d->pci_address = rp_strdup(address[i]);
         for (int k = 0; k < 10; k++)
-            rp_buf_printf(&c->samples[i], "{\"n\":%d,\"ns\":%lld,\"power_mw\":200000,\"throttle\":[],\"utilization\":97}\n", k,
+            rp_buf_printf(&c->samples[i],
+                          "{\"n\":%d,\"ns\":%lld,\"power_mw\":200000,\"throttle\":[],\"utilization\":97}\n", k,
                           START_NS + 100000000ll * (k + 1 + i));
     }
     derive(c);
@@ -41,7 +42,8 @@ TEST(samples_of_a_command_have_figures_as_those_of_a_run)
     if (!v.run)
         return;
     const struct rp_telemetry_figures *one = v.run->observed->device[0].telemetry, *all = v.run->observed->telemetry;
-    CHECK(one->timed == 10 && one->every == 1 && one->power_w->mean == 200 && one->energy_j == 300, "%g J", one->energy_j);
+    CHECK(one->timed == 10 && one->every == 1 && one->power_w->mean == 200 && one->energy_j == 300, "%g J",
+          one->energy_j);
     CHECK(all->ranks == 2 && all->timed == 20 && all->energy_j == 600 && isnan(all->energy_per_sample_j) &&
               all->utilization->median == 97 && all->throttle_samples == 20 && !all->throttle_n,
           "%g J of all", all->energy_j);
@@ -71,7 +73,8 @@ TEST(missing_samples_of_a_command_are_a_warning_with_the_reason)
     expect_telemetry(&c, RP_CHECK_WARNING);
     rp_buf_puts(&c.samples[1], "{\"n\":0,\"ns\":5100000000,\"throttle\":[]}\n");
     expect_telemetry(&c, RP_CHECK_WARNING); /* 1 of 15 */
-    CHECK(!c.doc.observed->device[1].telemetry->power_w && isnan(c.doc.observed->telemetry->energy_j), "power of nothing");
+    CHECK(!c.doc.observed->device[1].telemetry->power_w && isnan(c.doc.observed->telemetry->energy_j),
+          "power of nothing");
 }
 
 #define DEVICE0 "telemetry/device0.jsonl"
@@ -86,14 +89,16 @@ static const struct bend device_changed[] = {
     {"less energy", RUN, "/telemetry/energy_j", "60.0", SEALED, RP_CHECK_telemetry, 5},
     {"less power of a device", RUN, "/device/0/telemetry/power_w/mean", "20.0", SEALED, RP_CHECK_telemetry, 5},
     {"no figures of a device", RUN, "/device/0/telemetry", NULL, SEALED, RP_CHECK_telemetry, 5},
-    {"throttling that was not there", RUN, "/telemetry/throttle/0", "{\"reason\": \"hw_slowdown\", \"share\": 1.0}", SEALED,
+    {"throttling that was not there", RUN, "/telemetry/throttle/0",
+     "{\"reason\": \"hw_slowdown\", \"share\": 1.0}", SEALED, RP_CHECK_telemetry, 5},
+    {"a GPU that the machine does not have", FACTS, "/device/0/pci_address", "\"0000:99:00.0\"", SEALED,
      RP_CHECK_telemetry, 5},
-    {"a GPU that the machine does not have", FACTS, "/device/0/pci_address", "\"0000:99:00.0\"", SEALED, RP_CHECK_telemetry, 5},
     {"one GPU twice", FACTS, "/device/1/pci_address", "\"0000:19:00.0\"", SEALED, RP_CHECK_telemetry, 5},
     {"samples of a process that there is not", FACTS, "/device/1/process", "1", SEALED, RP_CHECK_schema, 4},
     {"a GPU less", FACTS, "/device/1", NULL, SEALED, RP_CHECK_schema, 4},
     {"an excuse for samples that are there", FACTS, "/no_telemetry", "\"no GPU\"", SEALED, RP_CHECK_telemetry, 5},
-    {"a command that was shorter than its samples", FACTS, "/process/0/end_ns", "6050000000", SEALED, RP_CHECK_numbers, 5},
+    {"a command that was shorter than its samples", FACTS, "/process/0/end_ns", "6050000000", SEALED,
+     RP_CHECK_numbers, 5},
 };
 
 TEST(changes_of_samples_of_a_command_are_seen)
@@ -119,7 +124,8 @@ TEST(samples_that_no_gpu_can_have_are_seen)
     with_devices(&c);
     rp_buf_fini(&c.samples[0]);
     for (int k = 0; k < 10; k++)
-        rp_buf_printf(&c.samples[0], "{\"n\":%d,\"ns\":%lld,\"power_mw\":400000,\"throttle\":[]}\n", k, START_NS + 100000000ll * k);
+        rp_buf_printf(&c.samples[0], "{\"n\":%d,\"ns\":%lld,\"power_mw\":400000,\"throttle\":[]}\n", k,
+                      START_NS + 100000000ll * k);
     expect_forged(&c, "more power than the limit", RP_CHECK_telemetry, 5);
     rp_buf_fini(&c.samples[0]);
     for (int k = 0; k < 10; k++)
@@ -166,12 +172,14 @@ static const struct bend process_changed[] = {
     {"another node", FACTS, "/process/1/node", "1", SEALED, RP_CHECK_schema, 4},
     {"an end before the start", FACTS, "/process/1/end_ns", "1", SEALED, RP_CHECK_schema, 4},
     {"no end", FACTS, "/process/1/end_ns", "null", SEALED, RP_CHECK_schema, 4},
-    {"a clock that no machine has", FACTS, "/process/1/clock/monotonic_ns", "4611686018427387904", SEALED, RP_CHECK_schema, 4},
+    {"a clock that no machine has", FACTS, "/process/1/clock/monotonic_ns", "4611686018427387904", SEALED,
+     RP_CHECK_schema, 4},
     {"a log of a third process", FACTS, "/log/process", "2", SEALED, RP_CHECK_schema, 4},
     {"the log of another process", FACTS, "/log/process", "1", SEALED, RP_CHECK_numbers, 5},
     {"a later end", FACTS, "/process/1/end_ns", "6700000000", SEALED, RP_CHECK_numbers, 5},
     {"a failure that is complete", FACTS, "/process/1/exit_status", "1", SEALED, RP_CHECK_status, 5},
-    {"a process that was stopped in a complete command", FACTS, "/process/1/stopped", "true", SEALED, RP_CHECK_status, 5},
+    {"a process that was stopped in a complete command", FACTS, "/process/1/stopped", "true", SEALED, RP_CHECK_status,
+     5},
     {"streams of a process that has none", FACTS, "/process/1/standard_error", NULL, SEALED, RP_CHECK_schema, 4},
     {"another output of a process", FACTS, "/process/1/standard_output/bytes", "5", SEALED, RP_CHECK_schema, 4},
     {"a shorter time of both", RUN, "/wall_s", "0.5", SEALED, RP_CHECK_numbers, 5},

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The scripts of env/exec around played trainings: they call these with their arguments, and the sealed figure, layout and window are those of the
-# log that each writes.
+# The scripts of env/exec around played trainings: they call these with their arguments, and the sealed figure, layout
+# and window are those of the log that each writes.
 . "$TEST_DIR/common.inc"
 mkdir bin code BERT
 ln -s "$REPRO" bin/repro
@@ -8,7 +8,8 @@ export PATH="$PWD/bin:$PATH" CODE="$PWD/code" WORKSPACE="$PWD/code"
 touch code/run_pretraining.py code/bert_config.json code/main.py BERT/run_pretraining.py
 sealed() { # BUNDLE JQ: of the first result
     exit_of 0 "$REPRO" verify "$1"
-    "$REPRO" inspect "$1" run.json | jq -e ".log.result[0] | $2" >answer.txt || { "$REPRO" inspect "$1" run.json | jq .log >&2; fail "$1: another result"; }
+    "$REPRO" inspect "$1" run.json | jq -e ".log.result[0] | $2" >answer.txt || { "$REPRO" inspect "$1" run.json |
+        jq .log >&2; fail "$1: another result"; }
 }
 
 # A log of a window that fits into the time that its command takes: 90 iterations of 2 x 32 sequences in 48 ms
@@ -21,7 +22,8 @@ for line in "10.000 25" "10.024 70" "10.048 115"; do
 done | tee fp32_ngc_bert_b32/pytorch/1n2g/bert-base-adam-training_b32_fp32_1.log
 END
 exit_of 0 "$TOP/env/exec/ngc_bert.sh" 2 32
-sealed ngc_bert_1n2g_b32_fp32_1.repro.tar.zst '(.throughput.value - 120000 | fabs < 1) and .throughput.unit == "sequences/s" and .gpus_per_node == 2 and
+sealed ngc_bert_1n2g_b32_fp32_1.repro.tar.zst '(.throughput.value - 120000 | fabs < 1) and
+    .throughput.unit == "sequences/s" and .gpus_per_node == 2 and
     .nodes == 1 and .batch_per_device == 32 and .precision == "fp32"'
 exit_of 2 "$TOP/env/exec/ngc_bert.sh" 2 32 # the log of an earlier run
 
@@ -35,7 +37,8 @@ for line in "10.000 25" "10.025 75" "10.050 125"; do
 done | tee amp_ngc/pytorch/1n1g/r50_b128_amp_3.log
 END
 exit_of 0 "$TOP/env/exec/ngc_resnet50.sh" 1 128 amp 3
-sealed ngc_resnet50_1n1g_b128_amp_3.repro.tar.zst '(.throughput.value - 256000 | fabs < 1) and .throughput.unit == "images/s" and .gpus_per_node == 1'
+sealed ngc_resnet50_1n1g_b128_amp_3.repro.tar.zst '(.throughput.value - 256000 | fabs < 1) and
+    .throughput.unit == "images/s" and .gpus_per_node == 1'
 
 # 100 steps of 8 x 24 sequences in 40 ms
 cat >bert_base_pretrain.sh <<'END'
@@ -47,4 +50,5 @@ for line in "19 1600000000.000" "69 1600000000.020" "119 1600000000.040"; do
 done
 END
 exit_of 0 "$TOP/env/exec/oneflow_bert.sh" 8 24
-sealed oneflow_bert_1n8g_b24.repro.tar.zst '(.throughput.value - 480000 | fabs < 1) and .gpus_per_node == 8 and .batch_per_device == 24'
+sealed oneflow_bert_1n8g_b24.repro.tar.zst '(.throughput.value - 480000 | fabs < 1) and .gpus_per_node == 8 and
+    .batch_per_device == 24'

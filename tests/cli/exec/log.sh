@@ -4,7 +4,8 @@
 . "$TEST_DIR/common.inc"
 figure() { # BUNDLE VALUE UNIT
     "$REPRO" inspect "$1" run.json | jq -e --argjson v "$2" --arg u "$3" \
-        '.log.read and (.log.result | length == 1) and .log.result[0].throughput.unit == $u and (.log.result[0].throughput.value - $v | fabs < 1e-9)' \
+        '.log.read and (.log.result | length == 1) and .log.result[0].throughput.unit == $u and
+            (.log.result[0].throughput.value - $v | fabs < 1e-9)' \
         >/dev/null || { "$REPRO" inspect "$1" run.json | jq .log >&2; fail "$1: another figure"; }
 }
 
@@ -14,7 +15,8 @@ says "1280.000 images/s, measured by its own log"
 figure out.repro.tar.zst 1280 images/s
 "$REPRO" inspect out.repro.tar.zst log/process0.stdout >log.csv
 "$REPRO" import csv log.csv $table >import.json
-"$REPRO" inspect out.repro.tar.zst run.json | jq -e --slurpfile i import.json '.log.result[0].throughput == $i[0].rows[0].throughput' >/dev/null ||
+"$REPRO" inspect out.repro.tar.zst run.json |
+    jq -e --slurpfile i import.json '.log.result[0].throughput == $i[0].rows[0].throughput' >/dev/null ||
     fail "repro import reads another figure"
 exit_of 0 "$REPRO" exec --log csv:stderr $table -o err.repro.tar.zst -- sh -c './train.sh >&2 2>/dev/null'
 figure err.repro.tar.zst 1280 images/s
@@ -22,7 +24,8 @@ exit_of 0 "$REPRO" exec --log csv:steps.csv $table -o file.repro.tar.zst -- sh -
 figure file.repro.tar.zst 1280 images/s
 "$REPRO" inspect file.repro.tar.zst log/file | cmp - steps.csv || fail "the bundle has another log"
 exit_of 0 "$REPRO" exec --log csv $table --from 2 --to 6 -o window.repro.tar.zst -- ./train.sh
-"$REPRO" inspect window.repro.tar.zst run.json | jq -e '.log.result[0].timed_window == "step 2 to step 6 of the log"' >/dev/null || fail "another window"
+"$REPRO" inspect window.repro.tar.zst run.json |
+    jq -e '.log.result[0].timed_window == "step 2 to step 6 of the log"' >/dev/null || fail "another window"
 for b in out err file window; do exit_of 0 "$REPRO" verify $b.repro.tar.zst; done
 cat >dll.sh <<'END'
 #!/bin/sh
@@ -51,7 +54,8 @@ exit_of 0 "$REPRO" verify empty.repro.tar.zst
 says_in "no figure of speed" out.txt
 says_in "the importer 'csv' finds no figure in the log" out.txt
 exit_of 0 "$REPRO" exec --log mllog -o other.repro.tar.zst -- ./train.sh
-"$REPRO" inspect other.repro.tar.zst run.json | jq -e '.log.read == false and .log.result == []' >/dev/null || fail "figures of a log of another format"
+"$REPRO" inspect other.repro.tar.zst run.json | jq -e '.log.read == false and .log.result == []' >/dev/null ||
+    fail "figures of a log of another format"
 exit_of 0 "$REPRO" verify other.repro.tar.zst
 exit_of 0 "$REPRO" exec --log csv:no.csv $table -o missing.repro.tar.zst -- ./train.sh
 says "cannot open 'no.csv'"
@@ -83,21 +87,26 @@ exit_of 2 "$REPRO" exec --output . -o none.repro.tar.zst -- touch ran
 
 # files: digests of inputs before, of outputs after; one that was there before, and one that is not there after
 echo model >old.pt
-exit_of 0 "$REPRO" exec --input train.sh --output new.pt --output old.pt --output lost.pt -o files.repro.tar.zst -- sh -c 'echo 1 >new.pt; echo >>train.sh'
+exit_of 0 "$REPRO" exec --input train.sh --output new.pt --output old.pt --output lost.pt -o files.repro.tar.zst \
+    -- sh -c 'echo 1 >new.pt; echo >>train.sh'
 says "cannot open 'lost.pt'"
-"$REPRO" inspect files.repro.tar.zst facts.json | jq -e --arg new "$(sha256sum <new.pt | cut -c1-64)" --arg after "$(sha256sum <train.sh | cut -c1-64)" '
+"$REPRO" inspect files.repro.tar.zst facts.json |
+    jq -e --arg new "$(sha256sum <new.pt | cut -c1-64)" --arg after "$(sha256sum <train.sh | cut -c1-64)" '
     .file | (map(.role + " " + .name) == ["input train.sh", "output new.pt", "output old.pt", "output lost.pt"]) and
-    .[0].sha256 != $after and .[1].sha256 == $new and .[1].bytes == 2 and (map(.existed) == [true, false, true, false]) and .[3].sha256 == null' \
+    .[0].sha256 != $after and .[1].sha256 == $new and .[1].bytes == 2 and
+        (map(.existed) == [true, false, true, false]) and .[3].sha256 == null' \
     >/dev/null || fail "other files: $("$REPRO" inspect files.repro.tar.zst facts.json | jq -c .file)"
 exit_of 0 "$REPRO" verify files.repro.tar.zst
 
 # attempts: the ledger counts those at the same words and inputs
 exit_of 0 "$REPRO" exec --input old.pt -o one.repro.tar.zst -- echo again
 exit_of 0 "$REPRO" exec --input old.pt -o two.repro.tar.zst -- echo again
-"$REPRO" inspect two.repro.tar.zst facts.json | jq -e '.ledger.earlier == 1' >/dev/null || fail "the earlier attempt does not count"
+"$REPRO" inspect two.repro.tar.zst facts.json | jq -e '.ledger.earlier == 1' >/dev/null ||
+    fail "the earlier attempt does not count"
 echo other >old.pt
 exit_of 0 "$REPRO" exec --input old.pt -o three.repro.tar.zst -- echo again
-"$REPRO" inspect three.repro.tar.zst facts.json | jq -e '.ledger.earlier == 0' >/dev/null || fail "an attempt at other inputs counts"
+"$REPRO" inspect three.repro.tar.zst facts.json | jq -e '.ledger.earlier == 0' >/dev/null ||
+    fail "an attempt at other inputs counts"
 exit_of 0 "$REPRO" ledger export -o ledger.jsonl
 exit_of 0 "$REPRO" verify two.repro.tar.zst --ledger ledger.jsonl
 says_in "attempts at this command before it: 1 (1 sealed" out.txt

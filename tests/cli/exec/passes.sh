@@ -1,5 +1,6 @@
 #!/bin/sh
-# The command runs as without repro: its output, its exit status, its signals; and whatever happens to it, there is a bundle.
+# The command runs as without repro: its output, its exit status, its signals; and whatever happens to it, there is a
+# bundle.
 # shellcheck disable=SC2086 # several words in $table and $option
 . "$TEST_DIR/common.inc"
 
@@ -18,9 +19,11 @@ exit_of 3 "$REPRO" exec -o b.repro.tar.zst -- ./train.sh 3 3
 says "the command ended with status 3: sealed as failed"
 exit_of 10 "$REPRO" verify b.repro.tar.zst
 exit_of 0 "$REPRO" verify a.repro.tar.zst
-"$REPRO" inspect b.repro.tar.zst facts.json | jq -e '.status == "failed" and (.process[0] | .exit_status == 3 and .signal == null)' >/dev/null || fail "another end"
+"$REPRO" inspect b.repro.tar.zst facts.json | jq -e '.status == "failed" and (.process[0] | .exit_status == 3 and
+    .signal == null)' >/dev/null || fail "another end"
 exit_of 137 "$REPRO" exec -o c.repro.tar.zst -- sh -c 'kill -9 $$'
-"$REPRO" inspect c.repro.tar.zst facts.json | jq -e '.status == "failed" and (.process[0] | .exit_status == null and .signal == 9)' >/dev/null || fail "no signal"
+"$REPRO" inspect c.repro.tar.zst facts.json | jq -e '.status == "failed" and (.process[0] | .exit_status == null and
+    .signal == 9)' >/dev/null || fail "no signal"
 exit_of 10 "$REPRO" verify c.repro.tar.zst
 
 # what cannot be started: the statuses of shells, a clear message, and nothing sealed
@@ -41,16 +44,19 @@ exit_of 2 "$REPRO" exec -o a.repro.tar.zst -- true
 says "'a.repro.tar.zst' exists; choose another name with --bundle, or give --force"
 exit_of 2 "$REPRO" exec -o - -- true
 
-# the name of a bundle that is not named; --json: one document on standard output, the command's output on standard error
+# the name of a bundle that is not named; --json: one document on standard output, the command's output on standard
+# error
 mkdir own && cd own
 exit_of 0 "$REPRO" exec --json -- echo hello
-jq -e '.status == "complete" and .exit == 0 and .command == "echo" and .results == 0 and (.bundle | test("^echo-[0-9T]+Z.repro.tar.zst$"))' \
+jq -e '.status == "complete" and .exit == 0 and .command == "echo" and .results == 0 and
+    (.bundle | test("^echo-[0-9T]+Z.repro.tar.zst$"))' \
     out.txt >/dev/null || fail "another document: $(cat out.txt)"
 says hello
 [ -f "$(jq -r .bundle out.txt)" ] || fail "no bundle"
 cd ..
 
-# signals are passed on; a command that handles one and ends well is complete. A shell starts what is in the background with SIGINT
+# signals are passed on; a command that handles one and ends well is complete. A shell starts what is in the background
+# with SIGINT
 # ignored, which repro leaves as it is.
 cat >waits.sh <<'END'
 #!/bin/sh
@@ -88,14 +94,17 @@ if command -v pgrep >/dev/null; then
     status=0
     wait $pid || status=$?
     [ $status = 143 ] || fail "status $status of a command that a signal ended"
-    "$REPRO" inspect ended.repro.tar.zst facts.json | jq -e '.status == "incomplete" and .process[0].signal == 15' >/dev/null || fail "not incomplete"
+    "$REPRO" inspect ended.repro.tar.zst facts.json | jq -e '.status == "incomplete" and
+        .process[0].signal == 15' >/dev/null || fail "not incomplete"
     exit_of 10 "$REPRO" verify ended.repro.tar.zst
 else
     kill -9 $pid
 fi
 
 # what is ignored stays ignored, as under nohup
-(trap '' HUP; exec "$REPRO" exec -q -o hup.repro.tar.zst -- sh -c 'kill -HUP $PPID; kill -HUP $$; echo survived') >out.txt 2>err.txt || fail "HUP under nohup: $(cat err.txt)"
+(trap '' HUP; exec "$REPRO" exec -q -o hup.repro.tar.zst \
+    -- sh -c 'kill -HUP $PPID; kill -HUP $$; echo survived') >out.txt 2>err.txt ||
+        fail "HUP under nohup: $(cat err.txt)"
 grep -qx survived out.txt || fail "the command did not survive"
 
 # a process that it leaves behind and that holds its output does not keep repro waiting
@@ -109,13 +118,16 @@ grep -qx 141 status.txt || fail "status $(cat status.txt) after a closed pipe"
 exit_of 10 "$REPRO" verify head.repro.tar.zst
 
 # 50 MB: all of it comes through, the beginning and the end are kept, in whole lines
-exit_of 0 "$REPRO" exec --log csv $table -o large.repro.tar.zst -- awk 'BEGIN { print "step,timestamp"; for (i = 0; i < 3600000; i++) printf "%d,%.8f\n", i, i / 1e8 }'
+exit_of 0 "$REPRO" exec --log csv $table -o large.repro.tar.zst \
+    -- awk 'BEGIN { print "step,timestamp"; for (i = 0; i < 3600000; i++) printf "%d,%.8f\n", i, i / 1e8 }'
 [ "$(wc -c <out.txt)" -gt 50000000 ] || fail "the output is cut: $(wc -c <out.txt)"
 "$REPRO" inspect large.repro.tar.zst log/process0.stdout >kept.txt
-[ "$(wc -c <kept.txt)" -le 6291456 ] && head -n 3 kept.txt | tail -n 1 | grep -qx "1,0.00000001" && tail -n 1 kept.txt | grep -qx "3599999,0.03599999" ||
+[ "$(wc -c <kept.txt)" -le 6291456 ] && head -n 3 kept.txt | tail -n 1 | grep -qx "1,0.00000001" &&
+    tail -n 1 kept.txt | grep -qx "3599999,0.03599999" ||
     fail "the ends are not kept"
 ! grep -qvE '^(step,timestamp|[0-9]+,[0-9]+\.[0-9]+)$' kept.txt || fail "a line is cut"
-"$REPRO" inspect large.repro.tar.zst facts.json | jq -e --argjson n "$(wc -c <out.txt)" '.process[0].standard_output | .bytes == $n and .dropped > 40000000' \
+"$REPRO" inspect large.repro.tar.zst facts.json |
+    jq -e --argjson n "$(wc -c <out.txt)" '.process[0].standard_output | .bytes == $n and .dropped > 40000000' \
     >/dev/null || fail "what is missing is not said"
 exit_of 0 "$REPRO" verify large.repro.tar.zst
 says_in "bytes in its middle" out.txt

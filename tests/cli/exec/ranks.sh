@@ -1,6 +1,6 @@
 #!/bin/sh
-# A launcher starts several `repro exec`: one bundle by process 0, with the output and the end of each; one that fails ends all, and is what
-# all end with; signals, and a process that is gone. timeout: 200
+# A launcher starts several `repro exec`: one bundle by process 0, with the output and the end of each; one that fails
+# ends all, and is what all end with; signals, and a process that is gone. timeout: 200
 # shellcheck disable=SC2086,SC2154 # several words in $table; process0 and 1 by eval
 . "$TEST_DIR/common.inc"
 new_key() {
@@ -12,8 +12,9 @@ job_port=$((20000 + $$ % 20000))
 start() {
     rank=$1 size=$2
     shift 2
-    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$size LOCAL_WORLD_SIZE=$size GROUP_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$job_port \
-        TORCHELASTIC_RUN_ID=$$ "$REPRO" exec --port $((job_port + 1)) "$@" >"out.$rank" 2>"err.$rank" &
+    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$size LOCAL_WORLD_SIZE=$size GROUP_RANK=0 MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT=$job_port TORCHELASTIC_RUN_ID=$$ "$REPRO" exec --port $((job_port + 1)) "$@" >"out.$rank" \
+        2>"err.$rank" &
     eval "process$rank=$!"
 }
 ended() { # STATUS...: of processes 0, 1, ...
@@ -31,10 +32,12 @@ facts() { # BUNDLE JQ
     jq -e "$2" facts.json >answer.txt || { jq 'del(.tool)' facts.json >&2; fail "$1: not so: $2"; }
 }
 
-# what each wrote comes through where it was written, and is in the one bundle; the log is that of the process that has a figure
+# what each wrote comes through where it was written, and is in the one bundle; the log is that of the process that has
+# a figure
 new_key
 for rank in 0 1 2; do
-    start $rank 3 --log csv $table --input train.sh --output out.bin -o job.repro.tar.zst -- sh -c 'echo "rank $RANK of $WORLD_SIZE, key ${REPRO_JOB_KEY:-none}" >&2
+    start $rank 3 --log csv $table --input train.sh --output out.bin -o job.repro.tar.zst \
+        -- sh -c 'echo "rank $RANK of $WORLD_SIZE, key ${REPRO_JOB_KEY:-none}" >&2
         [ $RANK != 2 ] || { ./train.sh; echo data >out.bin; }'
 done
 ended 0 0 0
@@ -43,13 +46,17 @@ cp out.2 wrote.txt
 cmp plain.txt wrote.txt || fail "the output of process 2 is another"
 grep -qx "rank 1 of 3, key none" err.1 || fail "the output of process 1 is lost, or has the key"
 [ "$(find . -name '*.repro.tar.zst')" = ./job.repro.tar.zst ] || fail "other bundles: $(find . -name '*.repro.tar.zst')"
-facts job.repro.tar.zst '.status == "complete" and .ended_by == 0 and (.process | length == 3 and all(.[]; .exit_status == 0 and .node == 0 and .stopped == false and
+facts job.repro.tar.zst '.status == "complete" and .ended_by == 0 and (.process | length == 3 and
+    all(.[]; .exit_status == 0 and .node == 0 and .stopped == false and
     has("argv") == false)) and .launch.launcher == "torchrun" and .launch.size == 3 and .log.process == 2 and
-    (.file | map([.process, .role, .name, .existed]) == [[0, "input", "train.sh", true], [0, "output", "out.bin", false]]) and
+    (.file | map([.process, .role, .name, .existed]) ==
+        [[0, "input", "train.sh", true], [0, "output", "out.bin", false]]) and
     .file[1].sha256 != null'
 "$REPRO" inspect job.repro.tar.zst log/process2.stdout | cmp - plain.txt || fail "the bundle has another log"
-"$REPRO" inspect job.repro.tar.zst log/process1.stderr | grep -qx "rank 1 of 3, key none" || fail "the bundle lacks what process 1 wrote"
-"$REPRO" inspect job.repro.tar.zst run.json | jq -e '.log.result[0].throughput.value - 1280 | fabs < 1e-6' >answer.txt || fail "another figure"
+"$REPRO" inspect job.repro.tar.zst log/process1.stderr | grep -qx "rank 1 of 3, key none" ||
+    fail "the bundle lacks what process 1 wrote"
+"$REPRO" inspect job.repro.tar.zst run.json |
+    jq -e '.log.result[0].throughput.value - 1280 | fabs < 1e-6' >answer.txt || fail "another figure"
 exit_of 0 "$REPRO" verify job.repro.tar.zst
 exit_of 0 "$REPRO" report job.repro.tar.zst --format md
 says_in "| 2 | 0 | status 0 |" out.txt
@@ -59,7 +66,8 @@ exit_of 0 "$REPRO" report job.repro.tar.zst --format html
 start 0 2 -o words.repro.tar.zst -- sh -c 'exit 0' first
 start 1 2 -o words.repro.tar.zst -- sh -c 'exit 0' second
 ended 0 0
-facts words.repro.tar.zst '.argv[3] == "first" and (.process[0] | has("argv") | not) and .process[1].argv[3] == "second"'
+facts words.repro.tar.zst '.argv[3] == "first" and (.process[0] | has("argv") | not) and
+    .process[1].argv[3] == "second"'
 exit_of 0 "$REPRO" verify words.repro.tar.zst
 
 # one fails: the others get SIGTERM with what they started, then SIGKILL; all end with its status
@@ -75,7 +83,8 @@ start 1 3 -o failed.repro.tar.zst -- ./stubborn.sh
 start 2 3 -o failed.repro.tar.zst -- sh -c 'while [ ! -s stubborn.pid ]; do sleep 0.1; done; echo bad >&2; exit 3'
 ended 3 3 3
 ! alive "$(cat stubborn.pid)" || fail "a process of the command is left"
-facts failed.repro.tar.zst '.status == "failed" and .ended_by == 2 and .reason == "process 2 of the command ended with status 3" and
+facts failed.repro.tar.zst '.status == "failed" and .ended_by == 2 and
+    .reason == "process 2 of the command ended with status 3" and
     (.process | .[2].exit_status == 3 and (.[2].stopped | not) and all(.[0, 1]; .stopped))'
 exit_of 10 "$REPRO" verify failed.repro.tar.zst
 "$REPRO" inspect failed.repro.tar.zst run.json | jq -e '.exit_status == 3' >answer.txt || fail "another status"
@@ -108,7 +117,8 @@ status=0
 wait $process0 || status=$?
 [ $status = 7 ] || { cat err.0 >&2; fail "status $status after a process was gone"; }
 wait $process1 || :
-facts gone.repro.tar.zst '.status == "failed" and .ended_by == 1 and (.process[1] | .start_ns == null and .exit_status == null and .signal == null) and
+facts gone.repro.tar.zst '.status == "failed" and .ended_by == 1 and (.process[1] | .start_ns == null and
+    .exit_status == null and .signal == null) and
     .process[0].stopped'
 exit_of 10 "$REPRO" verify gone.repro.tar.zst
 exit_of 10 "$REPRO" report gone.repro.tar.zst --format md
@@ -129,11 +139,13 @@ grep -q "before torchrun" err.0 || { cat err.0 >&2; fail "no remedy"; }
 if command -v mpiexec.hydra >answer.txt; then
     new_key
     for how in "" -pmi-port; do
-        exit_of 0 mpiexec.hydra $how -n 3 "$REPRO" exec --force -o mpich.repro.tar.zst -- sh -c 'echo "rank $PMI_RANK"; [ -z "$PMI_FD" ] || [ -e /proc/self/fd/$PMI_FD ]'
+        exit_of 0 mpiexec.hydra $how -n 3 "$REPRO" exec --force -o mpich.repro.tar.zst \
+            -- sh -c 'echo "rank $PMI_RANK"; [ -z "$PMI_FD" ] || [ -e /proc/self/fd/$PMI_FD ]'
         facts mpich.repro.tar.zst '.launch.launcher == "mpich" and (.process | length) == 3'
         exit_of 0 "$REPRO" verify mpich.repro.tar.zst
     done
-    exit_of 5 mpiexec.hydra -n 2 "$REPRO" exec --force -o mpich.repro.tar.zst -- sh -c '[ $PMI_RANK = 0 ] || exit 5; sleep 100'
+    exit_of 5 mpiexec.hydra -n 2 "$REPRO" exec --force -o mpich.repro.tar.zst \
+        -- sh -c '[ $PMI_RANK = 0 ] || exit 5; sleep 100'
     # one repro around the launcher is one process
     exit_of 0 "$REPRO" exec --force -o mpich.repro.tar.zst -- mpiexec.hydra -n 2 echo hello
     facts mpich.repro.tar.zst '(.process | length) == 1 and (has("launch") | not)'

@@ -18,15 +18,20 @@ says_in correct-horse-battery out.txt # live, the command's output is its own
 "$REPRO" inspect a.repro.tar.zst log/process0.stderr >stderr.txt
 "$REPRO" inspect a.repro.tar.zst facts.json >facts.json
 for secret in correct-horse hf_AbCd hunter2 opensesame abcdefghijklmnop1234 abc123def; do
-    ! grep -q "$secret" stdout.txt stderr.txt facts.json || { grep "$secret" stdout.txt stderr.txt facts.json >&2; fail "'$secret' is in the bundle"; }
+    ! grep -q "$secret" stdout.txt stderr.txt facts.json ||
+        { grep "$secret" stdout.txt stderr.txt facts.json >&2; fail "'$secret' is in the bundle"; }
 done
 for name in alice@ 10.1.2.3 GPU-0123 "$HOME"; do
-    ! grep -qF "$name" stdout.txt stderr.txt facts.json || { grep -F "$name" stdout.txt stderr.txt facts.json >&2; fail "'$name' is in the bundle"; }
+    ! grep -qF "$name" stdout.txt stderr.txt facts.json ||
+        { grep -F "$name" stdout.txt stderr.txt facts.json >&2; fail "'$name' is in the bundle"; }
 done
 says_in "step 10 loss 2.5123 tokens_per_sec: 123456 tokens: 1048576 time 1600180153.477 lr 1e-05 tokenizer: bert-base-uncased" stdout.txt
 says_in 'value (withheld) of a variable, in "json": {"t":"(withheld)"}' stdout.txt
-jq -e '.argv == ["sh", "tells.sh", "--api-key", "(withheld)", "--data=(withheld)/set", "--lr", "1e-5", "(withheld)/x.py"] and
-    (.process[0] | .standard_output.hidden > 4 and .standard_error.hidden >= 4)' facts.json >/dev/null || { jq -c '[.argv, .process[0].standard_output]' facts.json >&2; fail "other words"; }
+jq -e '.argv == ["sh", "tells.sh", "--api-key", "(withheld)", "--data=(withheld)/set", "--lr", "1e-5",
+    "(withheld)/x.py"] and
+    (.process[0] | .standard_output.hidden > 4 and
+        .standard_error.hidden >= 4)' facts.json >/dev/null ||
+    { jq -c '[.argv, .process[0].standard_output]' facts.json >&2; fail "other words"; }
 exit_of 0 "$REPRO" verify a.repro.tar.zst
 
 # --identify keeps names, never credentials

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Samples of the GPUs that a command can use, which tests/fake/nvml.c plays: those that CUDA shows, from its start to its end, with the
-# figures that runs have; without a GPU, or without an answer, there is the reason.
+# Samples of the GPUs that a command can use, which tests/fake/nvml.c plays: those that CUDA shows, from its start to
+# its end, with the figures that runs have; without a GPU, or without an answer, there is the reason.
 # shellcheck disable=SC2086 # several words in $table
 . "$TEST_DIR/common.inc"
 "$REPRO" version --json | jq -e .gpu_worker >/dev/null || skip "this build has no GPU worker"
@@ -17,17 +17,23 @@ on() { # FOLDERS [VARIABLE=VALUE...] COMMAND...: with these libraries
 }
 says_of() { # BUNDLE MEMBER JQ
     "$REPRO" inspect "$1" "$2" >member.json
-    jq -e "$3" member.json >answer.txt || { jq -c '[.device, .no_telemetry, .telemetry]' member.json >&2; fail "$1: not so: $3"; }
+    jq -e "$3" member.json >answer.txt ||
+        { jq -c '[.device, .no_telemetry, .telemetry]' member.json >&2; fail "$1: not so: $3"; }
 }
 # all eight, without CUDA; the command is as long as 40 samples of each, more than a socket holds
 on "$fake" "$REPRO" exec --log csv $table -o all.repro.tar.zst -- sh -c './train.sh; sleep 4'
-says_of all.repro.tar.zst facts.json '.no_telemetry == null and (.device | length == 8 and .[0] == {no_telemetry: null, pci_address: "0000:19:00.0", process: 0})'
-says_of all.repro.tar.zst run.json '(.device | length == 8 and all(.[]; .telemetry.timed >= 30)) and (.telemetry | .ranks == 8 and .power_w.mean > 118 and
-    .power_w.mean < 118.1 and .clock_sm_hz.median == 1980000000 and any(.throttle[]; .reason == "sw_power_cap" and .share == 1)) and
+says_of all.repro.tar.zst facts.json '.no_telemetry == null and (.device | length == 8 and
+    .[0] == {no_telemetry: null, pci_address: "0000:19:00.0", process: 0})'
+says_of all.repro.tar.zst run.json '(.device | length == 8 and all(.[]; .telemetry.timed >= 30)) and
+    (.telemetry | .ranks == 8 and .power_w.mean > 118 and
+    .power_w.mean < 118.1 and .clock_sm_hz.median == 1980000000 and any(.throttle[]; .reason == "sw_power_cap" and
+        .share == 1)) and
     (.wall_s as $s | .device[0].telemetry | .energy_j / (.power_w.mean * $s) | . - 1 | fabs < 1e-9) and
     ((.telemetry.energy_j / ([.device[].telemetry.energy_j] | add)) - 1 | fabs < 1e-9)'
-"$REPRO" inspect all.repro.tar.zst telemetry/device7.jsonl | jq -s -e --argjson p "$("$REPRO" inspect all.repro.tar.zst facts.json | jq .process[0])" \
-    'all(.[]; .ns >= $p.start_ns and .ns <= $p.end_ns) and (map(.n) == [range(length)])' >answer.txt || fail "samples from outside the command"
+"$REPRO" inspect all.repro.tar.zst telemetry/device7.jsonl |
+    jq -s -e --argjson p "$("$REPRO" inspect all.repro.tar.zst facts.json | jq .process[0])" \
+    'all(.[]; .ns >= $p.start_ns and .ns <= $p.end_ns) and (map(.n) == [range(length)])' >answer.txt ||
+        fail "samples from outside the command"
 exit_of 0 "$REPRO" verify all.repro.tar.zst
 says_in "device samples of 8 GPUs; throttled: device 0: sw_power_cap in 100 %" out.txt
 exit_of 0 "$REPRO" report all.repro.tar.zst --format md
