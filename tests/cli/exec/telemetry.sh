@@ -24,7 +24,7 @@ says_of() { # BUNDLE MEMBER JQ
 on "$fake" "$REPRO" exec --log csv $table -o all.repro.tar.zst -- sh -c './train.sh; sleep 4'
 says_of all.repro.tar.zst facts.json '.no_telemetry == null and (.device | length == 8 and
     .[0] == {no_telemetry: null, pci_address: "0000:19:00.0", process: 0})'
-says_of all.repro.tar.zst run.json '(.device | length == 8 and all(.[]; .telemetry.timed >= 30)) and
+says_of all.repro.tar.zst run.json '(.device | length == 8 and all(.[]; .telemetry.timed >= 22)) and
     (.telemetry | .ranks == 8 and .power_w.mean > 118 and
     .power_w.mean < 118.1 and .clock_sm_hz.median == 1980000000 and any(.throttle[]; .reason == "sw_power_cap" and
         .share == 1)) and
