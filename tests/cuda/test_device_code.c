@@ -91,7 +91,7 @@ static int is_needed(const char *ptx)
 static int has_kernel(enum rp_cuda_kernel kernel, const char *arch)
 {
     const int number = atoi(strchr(arch, '_') + 1);
-    return rp_cuda_is_compiled(kernel, number) || (number == 90 && rp_cuda_is_more(kernel));
+    return rp_cuda_is_compiled(kernel, number) || (number == 90 && rp_cuda_is_more(kernel) && is_built("sm_90a"));
 }
 
 static int has_all_kernels(const struct code *c, const char *where)

@@ -57,9 +57,11 @@ mixed() { # UNIT NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of mixed 
 product() { # as mixed(), of products of matrices
     mixed gemm16 "$@"
 }
+wgmma_there=$([ -d "$BUILD/gpu/checked/compute_90a" ] && echo 1)
 wgmma() { # NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of products that go on while the threads do
     local name=$1 report=$2 file=$3 old=$4 new=$5
     shift 5
+    [ -n "$wgmma_there" ] || return 0 # ARCHS was given
     TEST="test_cuda_gemm16 wgmma" fault "$name" "$report" gemm16_wgmma "$file" "$old" "$new" "$flags" - "$@"
 }
 wgmma proxy 'without a fence of proxies' gemm16_wgmma.cu 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");' ';'
