@@ -46,7 +46,7 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static void part_fini(struct exec_part *p)
+void rp_exec_part_fini(struct exec_part *p)
 {
     rp_object_fini(&p->is, &rp_type_command_process);
     for (int i = 0; i < EXEC_TEXTS; i++)
@@ -82,7 +82,7 @@ static void exec_fini(struct exec *x)
     free(x->node);
     free(x->hwloc_xml);
     for (int i = 0; i < x->parts; i++)
-        part_fini(&x->part[i]);
+        rp_exec_part_fini(&x->part[i]);
     free(x->part);
     rp_gpu_watch_fini(&x->gpus);
     rp_command_end_fini(&x->end);

@@ -176,10 +176,16 @@ static void describe_end(struct exec *x)
     }
     f->ended_by = ended_by(x);
     p = &f->process[f->ended_by];
+    failed += x->lost.code != RP_OK; /* after all commands, such as a capture that did not come */
     f->status = rp_strdup(!failed ? "complete" : interrupted ? "incomplete" : "failed");
     x->cli->status = rp_exec_status_of(p);
     if (!failed)
         return;
+    if (x->cli->status == 0) {
+        x->cli->status = rp_exit_status(x->lost.code);
+        f->reason = rp_asprintf("after the command: %s", rp_code_meaning(x->lost.code));
+        return;
+    }
     if (x->parts > 1)
         rp_buf_printf(&why, "process %lld of ", (long long)f->ended_by);
     if (p->exit_status == RP_NO_INTEGER && p->signal == RP_NO_INTEGER) {
@@ -294,6 +300,18 @@ static char *time_text(uint64_t ns)
     return rp_strdup(when);
 }
 
+/* A process that is gone after its command had ended did not finish: nothing of it is whole. */
+static void forget_lost(struct exec *x)
+{
+    const int lost = x->parts > 1 && x->lost.code != RP_OK ? x->job.joining.join.lost : 0;
+    struct exec_part *p = &x->part[lost];
+    if (!lost || !p->ended)
+        return;
+    rp_exec_part_fini(p);
+    *p = (struct exec_part){0};
+    rp_object_init(&p->is, &rp_type_command_process);
+}
+
 static void fill_facts(struct exec *x)
 {
     struct rp_command_facts *f = x->facts;
@@ -303,6 +321,7 @@ static void fill_facts(struct exec *x)
     f->elapsed_s = (double)(x->ended_ns - x->started_ns) / 1e9;
     rp_build_facts_seal(&f->tool);
     rp_object_read(&f->ledger, &rp_type_ledger_facts, ledger);
+    forget_lost(x);
     for (int i = 0; i < x->parts; i++)
         add_part(x, i);
     describe_end(x);

@@ -124,6 +124,20 @@ exit_of 10 "$REPRO" verify gone.repro.tar.zst
 exit_of 10 "$REPRO" report gone.repro.tar.zst --format md
 says_in "gone before it reported" out.txt
 
+# one that is gone after its command had ended
+rm -f begun
+start 0 2 -o late.repro.tar.zst -- sh -c 'touch begun; sleep 100'
+start 1 2 -o late.repro.tar.zst -- true
+wait_until $process0 test -e begun
+sleep 0.5
+kill -9 $process1
+status=0
+wait $process0 || status=$?
+[ $status = 7 ] || { cat err.0 >&2; fail "status $status after a process was gone that had ended"; }
+wait $process1 || :
+facts late.repro.tar.zst '.status == "failed" and .ended_by == 1 and .process[1].exit_status == null and .process[0].stopped'
+exit_of 10 "$REPRO" verify late.repro.tar.zst
+
 # mistakes are those of all: a command that is missing on one, two logs, no key
 start 0 2 --log csv:a.csv -o none.repro.tar.zst -- true
 start 1 2 --log csv:b.csv -o none.repro.tar.zst -- true
