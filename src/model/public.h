@@ -26,6 +26,7 @@ struct rp_public {
     const char *class;        /* of transformers, which has exactly the model's tensors: "BertForPreTraining"; NULL: no config.json */
     const char *end_token;    /* key of the recipe with the id of the end-of-document token; NULL: not written */
     const char *prefix;       /* of names that files may leave out; or NULL */
+    const char *counted, *counter; /* next to a buffer whose name ends in the former, files count batches under the latter; or NULL */
     const struct rp_alias *alias;
     const struct rp_old_ending *old;         /* or NULL */
     const struct rp_lacking *lacking;        /* or NULL */

@@ -596,14 +596,7 @@ static int loss_parts_of(const struct rp_recipe *r)
     return r->optimizer_weight_decay_form == RP_DECAY_FORM_loss && r->optimizer_weight_decay > 0 ? 2 : 1;
 }
 
-static const struct rp_alias aliases[] = {
-    {"bn1.num_batches_tracked", NULL},
-    {"layer%d.%d.bn%d.num_batches_tracked", NULL},
-    {"layer%d.%d.downsample.1.num_batches_tracked", NULL},
-    {NULL, NULL},
-};
-
-static const struct rp_public public_form = {.alias = aliases};
+static const struct rp_public public_form = {.counted = ".running_mean", .counter = ".num_batches_tracked"};
 
 extern const struct rp_model rp_model_resnet50;
 const struct rp_model rp_model_resnet50 = {

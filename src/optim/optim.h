@@ -65,6 +65,7 @@ struct rp_trained {
     float *sums;     /* 4 floats */
     uint8_t *leaves; /* digests of one tensor's leaves, for state roots */
     struct rp_loss_scale scale; /* of the next step; its counts are those of the whole training */
+    int64_t *batches_before; /* [buffers->n] that a file counted before step 0 (train/batch_counts.h); NULL: none */
     int parallel;    /* tensor-parallel degree: shards of a tensor with an axis to divide, one after the other */
     float *gathered; /* one shard of columns */
 };

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "train/batch_counts.h"
 #include "train/file_order.h"
 #include "train/public_config.h"
 
@@ -91,14 +92,14 @@ static int check_tensor(const struct rp_st *st, const struct rp_st_tensor *s, co
     return 0;
 }
 
-static int refuse_unexpected(const struct rp_checkpoint *c, const struct rp_st *st, struct rp_err *err)
+static int refuse_unexpected(const struct rp_checkpoint *c, const struct rp_st *st, const struct rp_tensors *buffers, struct rp_err *err)
 {
     RP_FREE char *used = rp_alloc((size_t)st->n + 1);
     for (int i = 0; i < c->n; i++)
         if (c->at[i].in == st)
             used[c->at[i].s - st->t] = 1;
     for (int i = 0; i < st->n; i++)
-        if (!used[i] && (st != &c->weights || !is_alias(c->public, st->t[i].name)))
+        if (!used[i] && (st != &c->weights || (!is_alias(c->public, st->t[i].name) && !rp_is_batch_counter(c->public, buffers, &st->t[i]))))
             return rp_fail(err, RP_MALFORMED, "'%s' has a tensor '%.80s', which this model does not have: is it a file of another "
                            "architecture or of more layers?", st->path, st->t[i].name);
     return 0;
@@ -257,8 +258,9 @@ static int match_all(struct rp_checkpoint *c, const struct rp_trained *state, co
     for (int i = 0; i < c->n; i++)
         rp_state_entry_at(&e[i], state, i);
     if (match_weights(c, e, err) < 0 || match_slots(c, e, err) < 0 || check_slots(c, state, rule, err) < 0 ||
-        refuse_unexpected(c, &c->weights, err) < 0 ||
-        (c->optimizer.fd >= 0 && refuse_unexpected(c, &c->optimizer, err) < 0) || judge_lacking(c, e, err) < 0)
+        rp_batch_counts_read(&c->batches_before, &c->weights, c->public, state->buffers, c->step, err) < 0 ||
+        refuse_unexpected(c, &c->weights, state->buffers, err) < 0 ||
+        (c->optimizer.fd >= 0 && refuse_unexpected(c, &c->optimizer, state->buffers, err) < 0) || judge_lacking(c, e, err) < 0)
         return -1;
     for (int i = 0; i < c->n; i++)
         if (c->at[i].in && check_tensor(c->at[i].in, c->at[i].s, &e[i], err) < 0)
@@ -331,6 +333,7 @@ void rp_checkpoint_close(struct rp_checkpoint *c)
     rp_st_close(&c->weights);
     rp_st_close(&c->optimizer);
     free(c->at);
+    free(c->batches_before);
     json_decref(c->ignored);
     json_decref(c->unknown);
     *c = (struct rp_checkpoint){.weights = {.fd = -1}, .optimizer = {.fd = -1}};
@@ -482,7 +485,7 @@ static int check_alias(const struct rp_st *st, const struct rp_alias *a, const s
     return 0;
 }
 
-int rp_checkpoint_load(const struct rp_checkpoint *c, const struct rp_trained *state, struct rp_err *err)
+int rp_checkpoint_load(struct rp_checkpoint *c, struct rp_trained *state, struct rp_err *err)
 {
     RP_FREE void *piece = rp_alloc(PIECE);
     for (const struct rp_alias *a = c->public ? c->public->alias : NULL; a && a->name; a++)
@@ -496,5 +499,8 @@ int rp_checkpoint_load(const struct rp_checkpoint *c, const struct rp_trained *s
         if (c->at[i].in && load_tensor(&c->at[i], state, &e, piece, err) < 0)
             return -1;
     }
+    free(state->batches_before);
+    state->batches_before = c->batches_before;
+    c->batches_before = NULL;
     return 0;
 }

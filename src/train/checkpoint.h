@@ -12,8 +12,8 @@
  * carry: aliases of tied tensors (which must have the same bytes), ignored buffers. Names may lack the model's prefix or have an old
  * ending, but not both forms in one file; all may begin with what wrappers of PyTorch put there. Embeddings may lack padding rows, which
  * are then 0. A class of transformers that has no such head lacks the tensors of it: they keep their initialisation, and the description
- * names them. NaN and Inf are refused. Slots are F32, all there or none is; with them "step" is the number of steps they have seen, and
- * training goes on from there. Weights may be in several files, which an index lists.
+ * names them. PyTorch's counters of batches go on from where the file has them. NaN and Inf are refused. Slots are F32, all there or none
+ * is; with them "step" is the number of steps they have seen, and training goes on from there. Weights may be in several files, which an index lists.
  */
 #pragma once
 
@@ -48,6 +48,7 @@ struct rp_checkpoint {
     int slots;                       /* the files have optimizer slots */
     int64_t step;                    /* that the slots have seen; 0 without them */
     struct rp_loss_scale scale;      /* after that step; as it begins without them */
+    int64_t *batches_before;         /* as in rp_trained; rp_checkpoint_load() hands it over */
     json_t *ignored, *unknown;       /* names in config.json; NULL: it was not read */
 };
 
@@ -56,7 +57,7 @@ int rp_checkpoint_open(struct rp_checkpoint *c, const char *path, const struct r
                        struct rp_err *err) rp_must_check;
 void rp_checkpoint_close(struct rp_checkpoint *c);
 /* Everything that the files have, to the device; the rest stays as it is. */
-int rp_checkpoint_load(const struct rp_checkpoint *c, const struct rp_trained *state, struct rp_err *err) rp_must_check;
+int rp_checkpoint_load(struct rp_checkpoint *c, struct rp_trained *state, struct rp_err *err) rp_must_check;
 
 /* Whether --init PATH fits the recipe, from headers and config.json alone: what rp_checkpoint_open() refuses. *found (or NULL): its
  * description, {"optimizer_state", "steps", "class", "initialised": [name], "types": [name], "config_ignored", "config_unknown"};

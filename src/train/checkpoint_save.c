@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "ops/low.h"
 #include "ops/numerics.h"
+#include "train/batch_counts.h"
 #include "train/checkpoint.h"
 #include "train/file_order.h"
 #include "train/public_config.h"
@@ -22,6 +23,7 @@ struct saver {
     enum rp_precision precision; /* of the weights */
     enum rp_numerics numerics;
     int scales; /* the loss, dynamically */
+    const struct rp_public *public;
     struct rp_st_writer w;
     int writes; /* this is the rank that does */
     const struct rp_trained *state;
@@ -158,20 +160,54 @@ static json_t *metadata_of(const struct saver *s, const char *optimizer)
                      RP_CHECKPOINT_SKIPPED, x->skipped ? skipped : NULL, "optimizer", optimizer);
 }
 
+/* Counters of batches of the buffers: rows of a file's list, with names to free, and values. Returns their number. */
+static int list_counters(const struct saver *s, struct rp_st_tensor *list, char **name, int64_t *count)
+{
+    const struct rp_tensors *buffers = s->state->buffers;
+    int n = 0;
+    for (int i = 0; i < buffers->n; i++) {
+        if (!(name[n] = rp_batch_counter_name(s->public, &buffers->t[i])))
+            continue;
+        list[n] = (struct rp_st_tensor){.name = name[n], .dtype = "I64"};
+        count[n++] = s->step + (s->state->batches_before ? s->state->batches_before[i] : 0);
+    }
+    return n;
+}
+
+/* The file with its header and, where it has the buffers, their counters: first, so that 8 bytes lie on 8. list: room for those too, and
+ * then the n entries. */
+static int create_file(struct saver *s, const char *path, struct rp_st_tensor *list, int n, int has_buffers, const char *optimizer,
+                       struct rp_err *err)
+{
+    const size_t room = (size_t)s->state->buffers->n + 1;
+    RP_FREE char **name = rp_alloc(room * sizeof *name);
+    RP_FREE int64_t *count = rp_alloc(room * sizeof *count);
+    const int counters = has_buffers ? list_counters(s, list, name, count) : 0;
+    json_t *metadata = metadata_of(s, optimizer);
+    memmove(list + counters, list + room, (size_t)n * sizeof *list);
+    int failed = rp_st_create(&s->w, path, list, counters + n, metadata, err) < 0;
+    json_decref(metadata);
+    for (int i = 0; i < counters; i++)
+        free(name[i]);
+    if (failed || !counters || rp_st_append(&s->w, count, (size_t)counters * sizeof *count, err) == 0)
+        return failed ? -1 : 0;
+    rp_st_abort(&s->w);
+    return -1;
+}
+
 /* A file of `n` entries from number `first` on. */
 static int save_entries(struct saver *s, const char *path, int first, int n, const char *optimizer, struct rp_err *err)
 {
+    const size_t room = (size_t)s->state->buffers->n + 1;
     RP_FREE struct rp_state_entry *e = rp_alloc((size_t)n * sizeof *e);
-    RP_FREE struct rp_st_tensor *list = rp_alloc((size_t)n * sizeof *list);
-    json_t *metadata = metadata_of(s, optimizer);
+    RP_FREE struct rp_st_tensor *list = rp_alloc(((size_t)n + room) * sizeof *list);
     for (int i = 0; i < n; i++) {
+        struct rp_st_tensor *t = &list[room + (size_t)i];
         rp_state_entry_at(&e[i], s->state, first + i);
-        list[i] = rp_in_file(&e[i]);
-        list[i].dtype = s->precision == RP_PRECISION_fp32 ? list[i].dtype : s->precision == RP_PRECISION_fp16 ? "F16" : "BF16";
+        *t = rp_in_file(&e[i]);
+        t->dtype = s->precision == RP_PRECISION_fp32 ? t->dtype : s->precision == RP_PRECISION_fp16 ? "F16" : "BF16";
     }
-    int failed = s->writes && rp_st_create(&s->w, path, list, n, metadata, err) < 0;
-    json_decref(metadata);
-    if (failed)
+    if (s->writes && create_file(s, path, list, n, first == 0, optimizer, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
         if (save_tensor(s, &e[i], err) < 0) {
@@ -219,7 +255,7 @@ int rp_checkpoint_save(const char *path, const struct rp_recipe *r, const struct
     RP_FREE float *piece = rp_alloc(PIECE), *part = rp_alloc(PIECE);
     struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step,
                       .numerics = rp_recipe_numerics(r), .precision = (enum rp_precision)r->run_save_precision,
-                      .scales = rp_loss_scale_rule_of(r).is_dynamic, .piece = piece, .part = part, .alive = alive,
+                      .scales = rp_loss_scale_rule_of(r).is_dynamic, .public = rp_model_of(r)->public, .piece = piece, .part = part, .alive = alive,
                       .alive_arg = alive_arg};
     if (s.precision != RP_PRECISION_fp32 && !rp_checkpoint_is_directory(path))
         return rp_fail(err, RP_USAGE, "run.save_precision %s is for a directory: '%s' is a file, which has the optimizer state too; name '%s/'",

@@ -19,6 +19,14 @@ static const struct {
     int bytes;
 } dtypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}};
 
+static uint64_t dtype_bytes(const char *dtype) /* 0: unknown */
+{
+    size_t i = 0;
+    while (i < sizeof dtypes / sizeof *dtypes && strcmp(dtype, dtypes[i].name) != 0)
+        i++;
+    return i < sizeof dtypes / sizeof *dtypes ? (uint64_t)dtypes[i].bytes : 0;
+}
+
 void rp_st_shape(char out[128], int dims, const int64_t *shape)
 {
     int n = snprintf(out, 128, "[");
@@ -47,10 +55,7 @@ static int bad(const struct rp_st *st, const char *name, const char *why, struct
 static int shape_of(const struct rp_st *st, struct rp_st_tensor *t, const json_t *shape, uint64_t most, uint64_t *bytes,
                     struct rp_err *err)
 {
-    uint64_t n = 0;
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (!strcmp(t->dtype, dtypes[i].name))
-            n = (uint64_t)dtypes[i].bytes;
+    uint64_t n = dtype_bytes(t->dtype);
     if (n == 0)
         return bad(st, t->name, "unknown dtype (expected F32)", err);
     if (!json_is_array(shape) || json_array_size(shape) > RP_ST_DIMS)
@@ -371,8 +376,8 @@ static json_t *header_of(struct rp_st_tensor *t, int n, const json_t *metadata)
         json_object_set_new(header, "__metadata__", json_deep_copy(metadata));
     for (int i = 0; i < n; i++) {
         const char *dtype = t[i].dtype ? t[i].dtype : "F32";
-        uint64_t bytes = strcmp(dtype, "F32") == 0 ? 4 : 2;
-        RP_BUG_IF(t[i].dtype && !rp_st_is_float(&t[i]));
+        uint64_t bytes = dtype_bytes(dtype);
+        RP_BUG_IF(strcmp(dtype, "I64") != 0 && t[i].dtype && !rp_st_is_float(&t[i]));
         json_t *shape = json_array();
         for (int d = 0; d < t[i].dims; d++) {
             bytes *= (uint64_t)t[i].shape[d];

@@ -71,7 +71,7 @@ struct rp_st_writer {
     char *path, *temporary;
 };
 
-/* t: n tensors of type F32 (or NULL), F16 or BF16 in the order in which their bytes will be appended (begin and end are filled in here).
+/* t: n tensors of type F32 (or NULL), F16, BF16 or I64 in the order in which their bytes will be appended (begin and end are filled in here).
  * metadata: object of texts. */
 int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *t, int n, const json_t *metadata,
                  struct rp_err *err) rp_must_check;

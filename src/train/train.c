@@ -260,6 +260,7 @@ void rp_train_close(struct rp_train *t)
         rp_net_free(t->set[i]);
     free(t->set);
     free(t->micro_loss);
+    free(t->state.batches_before);
     free(t);
 }
 

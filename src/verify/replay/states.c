@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "train/batch_counts.h"
 #include "train/file_order.h"
 #include "train/train.h"
 
@@ -77,6 +78,8 @@ static int compare_all(struct rp_state_difference *out, const struct pair *p, st
     qsort(order, (size_t)p->here.n, sizeof *order, by_place);
     for (int i = 0; i < p->here.n; i++) {
         struct rp_state_difference d;
+        if (order[i]->dims == 0 && strcmp(order[i]->dtype, "I64") == 0) /* counts batches (train/batch_counts.h), which affect nothing */
+            continue;
         if (compare_tensor(&d, p, order[i], err) < 0)
             return -1;
         if (!d.count)
@@ -172,6 +175,8 @@ int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct r
     int failed = 0;
     for (int i = 0; i < st.n && !failed; i++) {
         char root[RP_SHA256_HEX];
+        if (rp_is_batch_counter(rp_model_of(r)->public, &m->tensors[RP_BUFFER], &st.t[i]))
+            continue;
         failed = tensor_root(root, &st, &st.t[i], m, err) < 0;
         if (!failed)
             json_object_set_new(roots, st.t[i].name, json_string(root));

@@ -33,6 +33,7 @@ train first.zst --save half.safetensors
 steps=2
 train rest.zst --init half.safetensors
 [ "$(tail -n 1 lines.txt)" = "$(tail -n 1 "$golden")" ] || fail "a run in two parts ends in another state"
+cp lines.txt rest_lines.txt
 # The same from a directory, which of this model has no config.json; one of others belongs to another architecture.
 steps=1
 train first_dir.zst --save half/
@@ -47,6 +48,33 @@ size=$(od -A n -t u8 -N 8 half.safetensors | tr -d ' ')
 dd if=half.safetensors bs=1 skip=8 count="$size" 2>/dev/null >header.json
 jq -e '."layer2.0.conv2.weight".shape == [16, 16, 3, 3] and ."conv1.weight".shape == [8, 3, 7, 7] and has("layer2.0.downsample.1.running_var")
     and has("optimizer.momentum.fc.bias")' header.json >/dev/null || fail "the file: $(head -c 300 header.json)"
+
+# PyTorch's counters of batches: one more for each step, from what a file has, or its optimizer state has seen.
+counter() { # FILE: that of bn1
+    length=$(od -A n -t u8 -N 8 "$1" | tr -d ' ')
+    at=$(dd if="$1" bs=1 skip=8 count="$length" 2>/dev/null | jq '."bn1.num_batches_tracked" | select(.dtype == "I64" and .shape == []) | .data_offsets[0]')
+    od -A n -t d8 -j $((8 + length + at)) -N 8 "$1" | tr -d ' '
+}
+[ "$(jq '[keys[] | select(endswith(".num_batches_tracked"))] | length' header.json)" = "$(jq '[keys[] | select(endswith(".running_mean"))] | length' header.json)" ] ||
+    fail "norms without a counter"
+[ "$(counter half.safetensors) $(counter half/model.safetensors)" = '1 1' ] || fail "counters after a step: $(counter half.safetensors)"
+at=$((8 + size + $(jq '."bn1.num_batches_tracked".data_offsets[0]' header.json)))
+cp half.safetensors counted.safetensors
+printf '\051\001\000\000\000\000\000\000' | dd of=counted.safetensors bs=1 seek=$at conv=notrunc 2>/dev/null
+steps=2
+train more.zst --init counted.safetensors --save more.safetensors
+[ "$(counter more.safetensors)" = 299 ] || fail "297 batches before, two steps: $(counter more.safetensors)"
+cmp lines.txt rest_lines.txt || fail "a counter changes the training"
+sed 's/num_batches_tracked/num_batches_trackeD/g' header.json >none.json # of no tensor here
+{ head -c 8 half.safetensors && cat none.json && tail -c +$((9 + size)) half.safetensors; } >none.safetensors
+exit_of 4 "$REPRO" run resnet50_tiny_fp32 --steps 1 -o never.zst --init none.safetensors
+words
+printf '\377\377\377\377\377\377\377\377' | dd of=counted.safetensors bs=1 seek=$at conv=notrunc 2>/dev/null
+exit_of 4 "$REPRO" run resnet50_tiny_fp32 --steps 1 -o never.zst --init counted.safetensors
+words
+{ head -c 8 half.safetensors && sed 's/"I64"/"F64"/' header.json && tail -c +$((9 + size)) half.safetensors; } >counted.safetensors
+exit_of 4 "$REPRO" run resnet50_tiny_fp32 --steps 1 -o never.zst --init counted.safetensors
+words
 
 steps=3
 train lars.zst --set optimizer.name=lars --set optimizer.learning_rate=2 --set schedule.decay=quadratic --set optimizer.weight_decay_form=loss
