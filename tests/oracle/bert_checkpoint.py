@@ -173,9 +173,24 @@ def away(repro, scratch, corpus, samples):
         if max(off) > 2e-6:
             sys.exit(f"{what}: transformers has {words!r} and {pair!r}")
         words, pair = (x.item() for x in double_losses(load(BertForPreTraining, scratch / "ours"), samples))
+    other_sizes(repro, scratch, corpus, samples)
     with_state, without = (run(repro, scratch, corpus, 1, "--init", scratch / what) for what in ("ours", "theirs"))
     if with_state[0]["state_root"] == without[0]["state_root"]:
         sys.exit("the optimizer state of a directory makes no difference")
+
+
+def other_sizes(repro, scratch, corpus, samples):
+    """A model that transformers made, with its sizes taken from its config.json."""
+    torch.manual_seed(9)
+    config = BertConfig(hidden_size=48, num_hidden_layers=3, num_attention_heads=6, intermediate_size=80, max_position_embeddings=160,
+                        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    BertForPreTraining(config).save_pretrained(scratch / "other")
+    words, pair = (x.item() for x in double_losses(load(BertForPreTraining, scratch / "other"), samples))
+    step = run(repro, scratch, corpus, 1, "--init", scratch / "other", "--set", f"model.config={scratch}/other/config.json")[-1]
+    is_words, is_pair = (float.fromhex(step["loss_parts"][part]) for part in ("mlm", "nsp"))
+    print(f"checkpoint of other sizes: masked-LM loss {is_words:.7f}, next-sentence loss {is_pair:.7f}; PyTorch {words:.7f}, {pair:.7f}")
+    if max(abs(is_words - words) / words, abs(is_pair - pair) / pair) > 2e-6:
+        sys.exit("model.config of transformers: another model")
 
 
 def main():

@@ -210,6 +210,13 @@ def public(repro, scratch):
     print(f"gpt from transformers: loss {ours:.7f}, PyTorch {loss:.7f}")
     if abs(ours - loss) > TOLERANCE * loss:
         sys.exit("the loss of a public checkpoint is off")
+    # Its sizes from its config.json: then the embedding has no rows of padding either.
+    recipe(c | {"act": "gelu_tanh", "hidden": 2 * c["hidden"], "layers": c["layers"] + 1, "inner": 8}, scratch / "tokens.bin", scratch / "gpt.yaml")
+    ours = float.fromhex(run(repro, scratch, 1, "--init", scratch / "public", "--set", f"model.config={scratch}/public/config.json")[-1]["loss"])
+    loss = torch.nn.functional.cross_entropy(logits[..., :c["vocab"]].flatten(0, 1), rows[:, 1:].flatten()).item()
+    print(f"gpt with the sizes of config.json: loss {ours:.7f}, PyTorch {loss:.7f}")
+    if abs(ours - loss) > TOLERANCE * loss:
+        sys.exit("model.config of transformers: another model")
 
 
 def main():

@@ -260,11 +260,22 @@ def public(repro, scratch):
     c = dict(case(3), width=64, same=False, micros=1, zero=False, form="decay")
     torch.manual_seed(5)
     net = ResNet(Bottleneck, c["blocks"], num_classes=CLASSES)
+    for number, name in enumerate(n for n, _ in net.named_buffers() if n.endswith("num_batches_tracked")):
+        net.get_buffer(name).fill_(1000 + number)
     save_file(net.state_dict(), scratch / "public.safetensors", metadata={"format": "pt"})
     samples = draw_images(c, 0)
     write_images(samples, scratch / "images")
     recipe(c, scratch / "images", scratch / "resnet.yaml")
-    ours = float.fromhex(run(repro, scratch, 1, "--init", scratch / "public.safetensors")[-1]["loss"])
+    ours = float.fromhex(run(repro, scratch, 1, "--init", scratch / "public.safetensors", "--save", f"{scratch}/saved/")[-1]["loss"])
+    saved = load_file(scratch / "saved" / "model.safetensors")
+    torchs = ResNet(Bottleneck, c["blocks"], num_classes=CLASSES)
+    before, state = net.state_dict(), torchs.state_dict()
+    if set(saved) != set(state) or any(saved[n].dtype != x.dtype or saved[n].shape != x.shape for n, x in state.items()):
+        sys.exit("the saved file has other tensors than torchvision's state_dict()")
+    torchs.load_state_dict(saved, strict=True)
+    off = [n for n, x in torchs.state_dict().items() if n.endswith("num_batches_tracked") and x.item() != before[n].item() + 1]
+    if off:
+        sys.exit(f"counters of batches after a step: {off}")
     loss = gradients(c, net.double().train(), samples, 0)
     print(f"resnet from torchvision: loss {ours:.7f}, PyTorch {loss:.7f}")
     if abs(ours - loss) > TOLERANCE * loss:
