@@ -1,6 +1,7 @@
 #include "data/tfrecord.h"
 
 #include "data/dataset.h"
+#include "data/unpacker.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -145,22 +146,87 @@ static int bad_record(const struct rp_tfrecord_set *s, int file, int64_t in_file
     return rp_wrap(err, "'%s', record %lld (from 0)", s->files.file[file].name, (long long)in_file);
 }
 
-/* How TFRecordOptions(compression_type) compressed a file whose first frame is none, "" if not. As a whole: its records have no places. */
-static const char *compression_of(const unsigned char *head, uint64_t n)
+/* ---- compressed files ---- */
+
+#define PACKED_RECORDS_FREE (1 << 20) /* records that a compressed file may have, besides one a byte */
+
+struct packed_frames { /* what has been seen of the frames of a compressed file */
+    struct rp_tfrecord_set *s;
+    int file;
+    uint64_t at, start;     /* unpacked bytes so far; where the last frame begins */
+    unsigned char head[16];
+    size_t have;            /* bytes of the head */
+    uint64_t body, left;    /* bytes of the frame after its head; of those, which have not come */
+};
+
+static int add_frame(struct packed_frames *p, struct rp_err *err)
 {
-    const int is_gzip = n > 2 && head[0] == 0x1f && head[1] == 0x8b, is_zlib = n > 2 && head[0] == 0x78 && (head[0] << 8 | head[1]) % 31 == 0;
-    return is_gzip ? "gzip" : is_zlib ? "zlib" : "";
+    struct rp_tfrecord_set *s = p->s;
+    const int64_t n = s->count - s->first[p->file];
+    uint64_t length;
+    if (s->framing->length(&length, p->head, UINT64_MAX, err) < 0)
+        return bad_record(s, p->file, n, err);
+    if (n > PACKED_RECORDS_FREE && (uint64_t)n > s->files.file[p->file].size)
+        return rp_fail(err, RP_MALFORMED, "'%s' is compressed and has more records than bytes: it would fill the memory with their places; "
+                       "unpack it if that is right", s->files.file[p->file].name);
+    add_offset(s, p->start);
+    p->have = 0;
+    p->body = p->left = length + s->framing->tail;
+    return 0;
 }
 
-/* The head of a frame that is none. */
-static int refuse_head(const struct rp_tfrecord_set *s, int file, uint64_t at, const unsigned char *head, uint64_t left, struct rp_err *err)
+static int see_unpacked(void *arg, const unsigned char *data, size_t size, struct rp_err *err)
 {
-    const char *by = at ? "" : compression_of(head, left);
-    if (!*by)
-        return bad_record(s, file, s->count - s->first[file], err);
-    return rp_fail(err, RP_MALFORMED, "'%s' is compressed with %s, expected records that can be read one by one: write it without "
-                   "compression_type, or unpack it (%s <FILE >NEW)", s->files.file[file].name, by, *by == 'g' ? "gzip -dc" : "pigz -dcz");
+    struct packed_frames *p = arg;
+    for (size_t k; size; data += k, size -= k, p->at += k) {
+        if (p->left) {
+            k = size < p->left ? size : (size_t)p->left;
+            p->left -= k;
+            continue;
+        }
+        if (!p->have)
+            p->start = p->at;
+        k = p->s->framing->head - p->have;
+        k = size < k ? size : k;
+        memcpy(p->head + p->have, data, k);
+        p->have += k;
+        if (p->have == p->s->framing->head && add_frame(p, err) < 0)
+            return -1;
+    }
+    return 0;
 }
+
+/* Frames of a compressed file, in one pass. */
+static int index_packed(struct rp_tfrecord_set *s, int file, enum rp_packing packing, struct rp_err *err)
+{
+    struct packed_frames p = {.s = s, .file = file};
+    uint64_t size, length;
+    if (!s->unpacker) {
+        s->unpacker = rp_unpacker_new(&s->files, 0);
+        s->unpacked = rp_alloc((size_t)s->files.n * sizeof *s->unpacked);
+    }
+    if (rp_unpacker_scan(s->unpacker, file, packing, see_unpacked, &p, &size, err) < 0)
+        return -1;
+    s->unpacked[file] = size + 1;
+    s->first[file + 1] = s->count;
+    const uint64_t left = p.left ? s->framing->head + p.body - p.left : p.have;
+    if ((p.left || p.have) && s->framing->length(&length, p.head, left, err) < 0)
+        return bad_record(s, file, s->count - s->first[file] - (p.left > 0), err);
+    return 0;
+}
+
+static uint64_t unpacked_size(const struct rp_tfrecord_set *s, int file)
+{
+    return s->unpacked && s->unpacked[file] ? s->unpacked[file] - 1 : s->files.file[file].size;
+}
+
+static int read_unpacked(struct rp_tfrecord_set *s, int file, uint64_t offset, void *out, size_t size, struct rp_err *err)
+{
+    return s->unpacked && s->unpacked[file] ? rp_unpacker_read(s->unpacker, file, offset, out, size, err)
+                                            : rp_files_read(&s->files, file, offset, out, size, err);
+}
+
+/* ---- the index ---- */
 
 /* Heads of all frames of one file. Those of small records are read through a window, since one system call each would dominate the time;
  * after a large record only the next head is read. */
@@ -182,8 +248,10 @@ static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
             if (rp_files_read(&s->files, file, start, bytes, (size_t)(end - start), err) < 0)
                 return -1;
         }
-        if (f->length(&length, bytes + (at - start), left, err) < 0)
-            return refuse_head(s, file, at, bytes + (at - start), left, err);
+        if (f->length(&length, bytes + (at - start), left, err) < 0) {
+            const enum rp_packing packing = at ? RP_PACKING_NONE : rp_packing_of(bytes, (size_t)want);
+            return packing ? index_packed(s, file, packing, err) : bad_record(s, file, s->count - s->first[file], err);
+        }
         add_offset(s, at);
     }
     s->first[file + 1] = s->count;
@@ -214,7 +282,9 @@ int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format 
 
 void rp_tfrecord_set_fini(struct rp_tfrecord_set *s)
 {
+    rp_unpacker_free(s->unpacker);
     rp_files_close(&s->files);
+    free(s->unpacked);
     free(s->offset);
     free(s->first);
     free(s->bytes);
@@ -246,14 +316,14 @@ static int read_frame(struct rp_tfrecord_set *s, int64_t record, uint64_t *lengt
     const struct rp_framing *f = s->framing;
     unsigned char head[16];
     int file = file_of(s, record);
-    uint64_t offset = s->offset[record], left = s->files.file[file].size - offset;
-    if (rp_files_read(&s->files, file, offset, head, f->head, err) < 0 || f->length(length, head, left, err) < 0)
+    uint64_t offset = s->offset[record], left = unpacked_size(s, file) - offset;
+    if (read_unpacked(s, file, offset, head, f->head, err) < 0 || f->length(length, head, left, err) < 0)
         return -1;
     if (*length + f->tail >= s->bytes_cap) { /* one more, so that there is a pointer to no bytes */
         s->bytes_cap = (size_t)*length + f->tail + 1;
         s->bytes = rp_realloc(s->bytes, s->bytes_cap);
     }
-    if (rp_files_read(&s->files, file, offset + f->head, s->bytes, (size_t)*length + f->tail, err) < 0)
+    if (read_unpacked(s, file, offset + f->head, s->bytes, (size_t)*length + f->tail, err) < 0)
         return -1;
     return f->body ? f->body(s->bytes, *length, err) : 0;
 }

@@ -2,7 +2,7 @@
  *
  * What:    CRC32C (hardware where the CPU has it), the masked form TFRecord stores, frames; and what all formats in TFRecord files
  *          share: an index over every frame of every file, and a reader of one record.
- * Flow:    path -> files -> index; record number -> checked bytes; record -> framed bytes.
+ * Flow:    path -> files -> index; record number -> checked bytes; record -> framed bytes. A file may be compressed as a whole (unpacker.h).
  * Owner:   struct rp_tfrecord_set owns files, index and the bytes of the record that was read last; rp_tfrecord_set_fini() frees them.
  * Extend:  another format inside TFRecord files opens a struct rp_tfrecord_set and parses what it reads; other frames are a struct
  *          rp_framing (ofrecord.c).
@@ -50,7 +50,9 @@ extern const struct rp_framing rp_framing_tfrecord;
 struct rp_tfrecord_set {
     const struct rp_framing *framing;
     struct rp_files files;
-    uint64_t *offset;     /* [count] of every record's frame in its file */
+    struct rp_unpacker *unpacker; /* NULL: no file is compressed */
+    uint64_t *unpacked;   /* [files.n] one more than the bytes that a file unpacks to; 0: it is not compressed */
+    uint64_t *offset;     /* [count] of every record's frame in its file, unpacked */
     int64_t *first;       /* [files.n + 1] number of the first record of each file */
     int64_t count;        /* records in all files, at least 1 */
     unsigned char *bytes; /* one record and its checksum */
@@ -58,8 +60,8 @@ struct rp_tfrecord_set {
 };
 
 struct rp_data_format;
-/* The files of `path` as `format` lists them. Reads and checks every frame head; records are checked when they are read. A failure leaves
- * nothing to free. */
+/* The files of `path` as `format` lists them. Reads and checks every frame head, and unpacks compressed files once; records are checked when
+ * they are read. A failure leaves nothing to free. */
 int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format *format, const struct rp_framing *framing, const char *path,
                          struct rp_err *err) rp_must_check;
 void rp_tfrecord_set_fini(struct rp_tfrecord_set *s);

@@ -3,8 +3,6 @@
 
 #include "tests/unit/data_fixture.h"
 
-#include <zlib.h>
-
 TEST(crc32c_published_vectors)
 {
     unsigned char b[48];
@@ -113,46 +111,4 @@ TEST(every_changed_byte_and_every_truncation_is_noticed)
     for (size_t n = 0; n < f.size; n++)
         missed += n != first && check_bytes(f.data, n, &err) == 0; /* cut between records it is a shorter good file */
     CHECK(missed == 0, "%d truncations unnoticed", missed);
-}
-
-/* As tf.io.TFRecordOptions(compression_type="GZIP" or "ZLIB") writes it: deflate over the whole file. */
-static const char *put_deflated(const char *name, const struct rp_buf *file, int window_bits)
-{
-    z_stream z = {.next_in = (unsigned char *)file->data, .avail_in = (unsigned)file->size};
-    RP_BUF out = {0};
-    unsigned char bytes[4096];
-    CHECK(deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, window_bits, 9, Z_DEFAULT_STRATEGY) == Z_OK);
-    do {
-        z.next_out = bytes;
-        z.avail_out = sizeof bytes;
-        deflate(&z, Z_FINISH);
-        rp_buf_add(&out, bytes, sizeof bytes - z.avail_out);
-    } while (!z.avail_out);
-    deflateEnd(&z);
-    return put_file(name, out.data, out.size);
-}
-
-TEST(compressed_files_are_named_with_the_command_that_unpacks_them)
-{
-    static const struct {
-        int window_bits;
-        const char *name, *command;
-    } c[] = {{MAX_WBITS + 16, "compressed with gzip", "gzip -dc <FILE"}, {MAX_WBITS, "compressed with zlib", "pigz -dcz <FILE"}};
-    static const char *const formats[] = {"bert_tfrecord", "imagenet_tfrecord", "ofrecord"};
-    const struct rp_data_opts o = {.image = {.crop.image_size = 8}};
-    RP_BUF file = {0};
-    struct sample s;
-    struct rp_err err;
-    for (int i = 0; i < 5; i++) {
-        good_sample(&s, i);
-        add_sample(&file, &s);
-    }
-    for (size_t i = 0; i < sizeof c / sizeof *c; i++)
-        for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
-            const char *path = put_deflated("x.tfrecord", &file, c[i].window_bits);
-            struct rp_dataset *d = rp_data_format_find(formats[k])->open(path, small_fields, k ? 0 : BERT_FIELDS, &o, &err);
-            CHECK(!d && err.code == RP_MALFORMED && strstr(err.msg, c[i].name) && strstr(err.msg, c[i].command), "%s: %s", formats[k],
-                  d ? "opened" : err.msg);
-            close_data(d);
-        }
 }
