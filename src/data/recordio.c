@@ -1,4 +1,4 @@
-/* MXNet's RecordIO of images: NAME.rec and NAME.idx, as im2rec writes them.
+/* MXNet's RecordIO of images: NAME.rec, with or without the NAME.idx that im2rec writes next to it.
  *
  * .rec: parts one after the other, little endian, each padded with zeros to 4 bytes:
  *     u32 0xced7230a | u32 kind << 29 | length | length bytes | padding
@@ -7,13 +7,15 @@
  *     u32 flag | f32 label | u64 id | u64 id2 | flag x f32: labels, if flag > 0 | the JPEG file
  * The first label counts, a whole number from 0. .idx: a line "KEY<tab>OFFSET" for each record, in any order.
  *
- * The format has no checksum. open() reads the head of every record, and the offsets of the .idx must be those of the records. */
+ * The format has no checksum. open() reads the head of every record, and the offsets of an .idx must be those of the records. Samples are
+ * numbered by their places in the .rec. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "data/image/image_set.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAGIC 0xced7230au
 #define PART_HEAD 8
@@ -22,7 +24,7 @@
 
 struct recordio {
     struct rp_image_set set;
-    struct rp_files files; /* NAME.idx and NAME.rec in turn */
+    struct rp_files files; /* NAME.rec, each after its NAME.idx, if it has one */
     uint64_t *offset;      /* [count] of every record's first part */
     int32_t *file;         /* [count] index of its .rec */
     int64_t count, cap;
@@ -159,47 +161,52 @@ static int compare_index(struct recordio *x, int idx, int64_t first, struct rp_e
     return 0;
 }
 
-/* Names without ".rec" and ".idx" must come in pairs. */
-static int list_pairs(struct rp_files *f, const char *path, struct rp_err *err)
+/* Whether files i and i + 1 are NAME.idx and NAME.rec. */
+static int is_pair(const struct rp_files *f, int i)
 {
-    char *both[2];
-    size_t n = strlen(path), stem = n;
-    if (rp_ends_with(path, ".rec") || rp_ends_with(path, ".idx"))
-        stem = n - 4;
-    if (stem < n && !strpbrk(path, "*?[")) {
-        *f = (struct rp_files){.last = -1};
-        both[0] = rp_asprintf("%.*s.idx", (int)stem, path);
-        both[1] = rp_asprintf("%.*s.rec", (int)stem, path);
-        int failed = rp_files_add(f, both, 2, err);
-        free(both[0]);
-        free(both[1]);
-        if (failed) {
-            rp_files_close(f);
-            return rp_wrap(err, "RecordIO has a .rec and an .idx");
-        }
-    } else if (rp_files_open(f, path, rp_data_format_recordio.in_name, err) < 0) {
+    const char *a = f->file[i].name, *b = i + 1 < f->n ? f->file[i + 1].name : "";
+    const size_t n = strlen(a);
+    return rp_ends_with(a, ".idx") && rp_ends_with(b, ".rec") && strlen(b) == n && memcmp(a, b, n - 4) == 0;
+}
+
+/* One name stands for both files, of which only the .rec has to be there. */
+static int add_named(struct rp_files *f, const char *path, struct rp_err *err)
+{
+    const int stem = (int)strlen(path) - 4;
+    RP_FREE char *idx = rp_asprintf("%.*s.idx", stem, path), *rec = rp_asprintf("%.*s.rec", stem, path);
+    char *both[] = {rec, idx};
+    *f = (struct rp_files){.last = -1};
+    if (rp_files_add(f, both, access(idx, F_OK) == 0 ? 2 : 1, err) == 0)
+        return 0;
+    rp_files_close(f);
+    return -1;
+}
+
+static int list_records(struct rp_files *f, const char *path, struct rp_err *err)
+{
+    const int is_named = (rp_ends_with(path, ".rec") || rp_ends_with(path, ".idx")) && !strpbrk(path, "*?[");
+    if ((is_named ? add_named(f, path, err) : rp_files_open(f, path, rp_data_format_recordio.in_name, err)) < 0)
         return -1;
-    }
-    for (int i = 0; i < f->n; i += 2) {
-        const char *a = f->file[i].name, *b = i + 1 < f->n ? f->file[i + 1].name : "";
-        size_t la = strlen(a);
-        if (strlen(b) == la && la > 4 && memcmp(a, b, la - 4) == 0 && rp_ends_with(a, ".idx") && rp_ends_with(b, ".rec"))
+    for (int i = 0; i < f->n; i += 1 + is_pair(f, i)) {
+        const char *name = f->file[i].name;
+        if (rp_ends_with(name, ".rec") || is_pair(f, i))
             continue;
-        rp_fail(err, RP_IO, "'%s' has no partner: a .rec needs the .idx that im2rec wrote with it", a);
+        rp_fail(err, RP_IO, "'%s' is not a .rec, nor the .idx of one that is here too", name);
         rp_files_close(f);
         return -1;
     }
     return 0;
 }
 
-static int open_pairs(struct recordio *x, const char *path, struct rp_err *err)
+static int open_records(struct recordio *x, const char *path, struct rp_err *err)
 {
-    if (list_pairs(&x->files, path, err) < 0)
+    if (list_records(&x->files, path, err) < 0)
         return -1;
-    for (int i = 0; i < x->files.n; i += 2) {
-        int64_t first = x->count;
-        if (rp_files_check_kind(&x->files, i, err) < 0 || rp_files_check_kind(&x->files, i + 1, err) < 0 ||
-            index_parts(x, i + 1, err) < 0 || compare_index(x, i, first, err) < 0)
+    for (int i = 0, paired; i < x->files.n; i += 1 + paired) {
+        const int64_t first = x->count;
+        paired = is_pair(&x->files, i);
+        if (rp_files_check_kind(&x->files, i, err) < 0 || rp_files_check_kind(&x->files, i + paired, err) < 0 ||
+            index_parts(x, i + paired, err) < 0 || (paired && compare_index(x, i, first, err) < 0))
             return -1;
     }
     return x->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no records", path);
@@ -302,7 +309,7 @@ static struct rp_dataset *recordio_open(const char *path, const struct rp_sample
     struct recordio *x = rp_alloc(sizeof *x);
     x->files.last = -1;
     x->set.files = &x->files;
-    if (rp_image_set_init(&x->set, &rp_data_format_recordio, &reader, field, n, o, err) < 0 || open_pairs(x, path, err) < 0) {
+    if (rp_image_set_init(&x->set, &rp_data_format_recordio, &reader, field, n, o, err) < 0 || open_records(x, path, err) < 0) {
         recordio_close(&x->set.base);
         return NULL;
     }
@@ -314,7 +321,7 @@ static int recordio_probe(const char *path, const struct rp_data_opts *o, struct
 {
     struct rp_files files;
     *n = 0;
-    if (list_pairs(&files, path, err) < 0)
+    if (list_records(&files, path, err) < 0)
         return -1;
     rp_files_close(&files);
     rp_image_fields(o, 1000, field, n);
@@ -323,10 +330,10 @@ static int recordio_probe(const char *path, const struct rp_data_opts *o, struct
 
 const struct rp_data_format rp_data_format_recordio = {
     .name = "recordio",
-    .summary = "images: MXNet's RecordIO, .rec and .idx",
+    .summary = "images: MXNet's RecordIO, .rec with or without .idx",
     .in_name = ".rec|.idx",
     .endings = {".rec", ".idx"},
-    .list = list_pairs,
+    .list = list_records,
     .probe = recordio_probe,
     .open = recordio_open,
     .close = recordio_close,

@@ -427,11 +427,43 @@ TEST(recordio_and_its_index)
     memset(rec.data + 8, 0xff, 4);
     put_file("r.rec", rec.data, rec.size);
     REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0, err.msg);
-    unlink(scratch("r.idx"));
-    REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+}
+
+/* Without an .idx the same samples, by their places; an .idx without its .rec is an error. */
+TEST(recordio_without_an_index)
+{
+    struct rp_data_opts o = options(1);
+    static uint8_t image[2][ROW];
+    int32_t label[2] = {-1, -2};
+    RP_BUF rec = {0}, idx = {0};
+    make_images();
+    for (int i = 0; i < 3; i++)
+        add_recordio(&rec, &idx, &jpeg[i], (float)i, 0, (uint64_t)i);
+    mkdir(scratch("pair"), 0777);
     mkdir(scratch("alone"), 0777);
-    put_file("alone/train.rec", rec.data, rec.size);
+    put_file("pair/a.rec", rec.data, rec.size);
+    put_file("pair/a.idx", idx.data, idx.size);
+    put_file("alone/a.rec", rec.data, rec.size);
+    put_file("alone/b.rec", rec.data, rec.size); /* a directory may have both kinds */
+    put_file("alone/b.idx", idx.data, idx.size);
+    for (int i = 0; i < 3; i++) {
+        static const char *const path[] = {"pair", "alone/a.rec"};
+        for (int k = 0; k < 2; k++) {
+            void *const row[] = {image[k], &label[k]};
+            struct rp_dataset *d = open_images("recordio", scratch(path[k]), &o);
+            CHECK(d && d->format->count(d) == 3 && d->format->get(d, i, row, &err) == 0, "%s", err.msg);
+            close_images(d);
+        }
+        CHECK(label[0] == i && label[1] == i && memcmp(image[0], image[1], ROW) == 0, "sample %d", i);
+    }
+    struct rp_dataset *both = open_images("recordio", scratch("alone"), &o);
+    CHECK(both && both->format->count(both) == 6, "%s", err.msg);
+    close_images(both);
+    unlink(scratch("alone/b.rec"));
     REFUSED(check_path("recordio", scratch("alone"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+    REFUSED(check_path("recordio", scratch("alone/b.idx"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
+    put_file("alone/a.rec", rec.data, rec.size - 5);
+    REFUSED(check_path("recordio", scratch("alone/a.rec"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
 }
 
 /* Sizes that no record has, of files that take no room on the disk. */
