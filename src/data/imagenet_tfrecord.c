@@ -3,7 +3,12 @@
  *
  *     image/encoded       bytes, 1 value      the JPEG file
  *     image/class/label   int64, 1 value      from 1; 0 is left to a background class
- *     image/filename      bytes, 1 value      for messages; may be missing */
+ *     image/filename      bytes, 1 value      for messages; may be missing
+ *
+ * or as TensorFlow Datasets write imagenet2012 and others (imagenet2012-train.tfrecord-00000-of-01024), which the first record shows:
+ *
+ *     image, label        the same, but labels count from 0
+ *     file_name           as image/filename */
 #include "data/image/image_set.h"
 
 #include "base/buf.h"
@@ -18,12 +23,16 @@
 struct imagenet {
     struct rp_image_set set;
     struct rp_tfrecord_set records;
+    const struct rp_image_keys *keys;
 };
+
+static const struct rp_image_keys builder = {"image/encoded", "image/class/label", "image/filename", rp_example_parse};
+static const struct rp_image_keys tfds = {"image", "label", "file_name", rp_example_parse};
 
 static int read_example(struct rp_image_set *s, int64_t record, struct rp_image_room *room, struct rp_image_record *out, struct rp_err *err)
 {
-    static const struct rp_image_keys keys = {"image/encoded", "image/class/label", "image/filename", rp_example_parse};
-    return rp_image_read_message(&((struct imagenet *)s)->records, record, &keys, room, out, err);
+    const struct imagenet *x = (struct imagenet *)s;
+    return rp_image_read_message(&((struct imagenet *)s)->records, record, x->keys, room, out, err);
 }
 
 static int place_example(const struct rp_image_set *s, int64_t record, struct rp_err *err)
@@ -32,6 +41,22 @@ static int place_example(const struct rp_image_set *s, int64_t record, struct rp
 }
 
 static const struct rp_image_reader reader = {.label_base = 1, .read = read_example, .place = place_example};
+
+/* By the names in the first record; the builder's, if it has neither or cannot be read, which is an error when it is used. */
+static void choose_keys(struct imagenet *x, const struct rp_data_opts *o)
+{
+    struct rp_example_field field[] = {{.name = builder.image, .want = RP_EXAMPLE_BYTES}, {.name = tfds.image, .want = RP_EXAMPLE_BYTES}};
+    const unsigned char *data;
+    size_t size;
+    struct rp_err ignored;
+    x->keys = &builder;
+    if (rp_tfrecord_set_record(&x->records, 0, &data, &size, &ignored) < 0 || rp_example_parse(data, size, field, 2, &ignored) < 0 ||
+        field[0].found || field[1].found != RP_EXAMPLE_BYTES)
+        return;
+    x->keys = &tfds;
+    if (!o->image.label_base)
+        x->set.label_base = 0;
+}
 
 static void imagenet_close(struct rp_dataset *d)
 {
@@ -55,6 +80,7 @@ static struct rp_dataset *imagenet_open(const char *path, const struct rp_sample
         return NULL;
     }
     x->set.count = x->records.count;
+    choose_keys(x, o);
     return &x->set.base;
 }
 
@@ -81,8 +107,9 @@ static int list_shards(struct rp_files *files, const char *path, struct rp_err *
             (name_of_shards(files->file[i].name) == length && strncmp(first, name, (size_t)length) == 0))
             continue;
         char one[72], two[72];
-        rp_fail(err, RP_MALFORMED, "'%s' has files of two sets, such as '%s' and '%s'; give a quoted glob of one, such as '%s/train-*'",
-                path, rp_excerpt(one, first), rp_excerpt(two, name), path);
+        const int is_tfds = strstr(first, "-train") || strstr(name, "-train");
+        rp_fail(err, RP_MALFORMED, "'%s' has files of two sets, such as '%s' and '%s'; give a quoted glob of one, such as '%s/%strain%s*'",
+                path, rp_excerpt(one, first), rp_excerpt(two, name), path, is_tfds ? "*-" : "", is_tfds ? "." : "-");
         rp_files_close(files);
         return -1;
     }
@@ -102,7 +129,7 @@ static int imagenet_probe(const char *path, const struct rp_data_opts *o, struct
 
 const struct rp_data_format rp_data_format_imagenet_tfrecord = {
     .name = "imagenet_tfrecord",
-    .summary = "images: TFRecord files of tf.Example, as the public ImageNet builder's",
+    .summary = "images: TFRecord files of tf.Example, as the public ImageNet builder's and TensorFlow Datasets'",
     .in_name = "-of-|" RP_TFRECORD_IN_NAME,
     .endings = {""},
     .list = list_shards,
