@@ -260,10 +260,13 @@ const struct rp_command rp_cmd_data_check = {
                "as by torchvision and TensorFlow; OpenCV and newer releases of DALI turn such images. Truncated and damaged images are "
                "refused by name, also larger ones, more than 100 scans, 12 bits per sample, lossless and arithmetic coding, and other "
                "formats than JPEG.\n"
+               "TFRecord files that gzip or zlib compressed are unpacked once when they are opened, and up to 1 MiB again for a sample in "
+               "random order; unpack them for more speed. So are chunks of HDF5, of which 128 MiB are kept.\n"
                "\n"
                "Examples:\n"
                "  repro data check\n"
                "  repro data check /data/imagenet --format imagenet_tfrecord\n"
+               "  repro data check /data/hdf5_lower_case --format bert_hdf5\n"
                "  repro data check 'tokens/*.bin' --format tokens --below tokens=50257\n",
     .opts = check_opts,
     .opts_size = sizeof(struct check_opts),

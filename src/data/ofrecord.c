@@ -31,7 +31,7 @@ static int check_length(uint64_t *length, const unsigned char *head, uint64_t le
     return 0;
 }
 
-static const struct rp_framing framing = {.head = HEAD, .length = check_length};
+const struct rp_framing rp_framing_ofrecord = {.head = HEAD, .length = check_length};
 
 struct oneflow {
     struct rp_image_set set;
@@ -69,7 +69,7 @@ static struct rp_dataset *ofrecord_open(const char *path, const struct rp_sample
     x->records.files.last = -1;
     x->set.files = &x->records.files;
     if (rp_image_set_init(&x->set, &rp_data_format_ofrecord, &reader, field, n, o, err) < 0 ||
-        rp_tfrecord_set_init(&x->records, &rp_data_format_ofrecord, &framing, path, err) < 0) {
+        rp_tfrecord_set_init(&x->records, &rp_data_format_ofrecord, &rp_framing_ofrecord, path, err) < 0) {
         ofrecord_close(&x->set.base);
         return NULL;
     }
@@ -91,7 +91,7 @@ static int ofrecord_probe(const char *path, const struct rp_data_opts *o, struct
 const struct rp_data_format rp_data_format_ofrecord = {
     .name = "ofrecord",
     .summary = "images: OneFlow's OFRecord part files",
-    .in_name = "part-",
+    .in_name = RP_OFRECORD_IN_NAME,
     .endings = {""},
     .probe = ofrecord_probe,
     .open = ofrecord_open,

@@ -38,6 +38,7 @@ int rp_tfrecord_body(const unsigned char *data, uint64_t length, struct rp_err *
 void rp_tfrecord_append(struct rp_buf *out, const void *data, size_t size);
 
 #define RP_TFRECORD_IN_NAME ".tfrecord"
+#define RP_OFRECORD_IN_NAME "part-"
 
 /* How records follow each other in a file: head, data, tail. */
 struct rp_framing {
@@ -46,6 +47,7 @@ struct rp_framing {
     int (*body)(const unsigned char *data, uint64_t length, struct rp_err *err);                   /* with the tail after them; or NULL */
 };
 extern const struct rp_framing rp_framing_tfrecord;
+extern const struct rp_framing rp_framing_ofrecord; /* ofrecord.c */
 
 struct rp_tfrecord_set {
     const struct rp_framing *framing;

@@ -27,7 +27,8 @@
 #define RP_DECAYS(X) X(constant) X(linear) X(sqrt) X(square) X(cosine) X(quadratic) X(step)
 /* each a struct rp_data_format rp_data_format_<name> */
 #define RP_DATA_FORMATS(X) \
-    X(bert_tfrecord) X(llmc) X(tokens) X(megatron) X(imagenet_tfrecord) X(image_folder) X(ofrecord) X(recordio)
+    X(bert_tfrecord) X(llmc) X(tokens) X(megatron) X(imagenet_tfrecord) X(image_folder) X(ofrecord) X(recordio) \
+    X(bert_ofrecord) X(bert_hdf5)
 #define RP_DATA_ORDERS(X) X(philox) X(megatron) X(megatron_2x)
 #define RP_AUGMENTS(X) X(crop_flip) X(none)
 #define RP_CROP_LAWS(X) X(torchvision) X(tensorflow)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Truth from outside: PyTorch makes the committed vectors again, and takes over a checkpoint that this program saved; MLPerf's checker reads our log.
-# The tokenizers package (which transformers brings) gives odd texts the same ids.
+# TensorFlow, TensorFlow Datasets and h5py write files of data that have our losses. The tokenizers package
+# (which transformers brings) gives odd texts the same ids.
 # usage: run.sh [BUILD]      PyTorch and the public BertForPreTraining come from pip, into BUILD/peers, as for the benchmarks.
 set -eu
 
@@ -23,6 +24,10 @@ if [ ! -e "$venv/.dsse-ready" ]; then
     "$venv/bin/pip" install --quiet securesystemslib==1.6.0 in-toto-attestation==0.9.3 cryptography==50.0.2
     touch "$venv/.dsse-ready"
 fi
+if [ ! -e "$venv/.formats-ready" ]; then
+    "$venv/bin/pip" install --quiet tensorflow-cpu==2.21.0 tensorflow-datasets==4.9.10 h5py==3.14.0
+    touch "$venv/.formats-ready"
+fi
 rm -rf "$scratch"
 mkdir -p "$scratch"
 
@@ -31,6 +36,7 @@ mkdir -p "$scratch"
 "$venv/bin/python" "$top/tests/oracle/bert_checkpoint.py" "$build/repro" "$scratch"
 "$venv/bin/python" "$top/tests/oracle/gpt_checkpoint.py" "$build/repro" "$scratch"
 "$venv/bin/python" "$top/tests/oracle/resnet_checkpoint.py" "$build/repro" "$scratch"
+"$venv/bin/python" "$top/tests/oracle/data_formats.py" "$build/repro" "$scratch"
 "$venv/bin/python" "$top/tests/oracle/mixed.py" "$build/repro" "$scratch"
 "$venv/bin/python" "$top/tests/oracle/bpe.py" "$build/repro" "$scratch"
 "$top/tests/oracle/mllog.sh" "$build"
