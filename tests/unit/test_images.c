@@ -199,6 +199,30 @@ static int decode_all(struct rp_jpeg *j, const struct rp_buf *file)
     return rc;
 }
 
+/* A run draws other windows in every epoch: whether a cut file is refused must not depend on the draw. As Pillow, which decodes all rows. */
+TEST(a_window_above_the_cut_of_a_file_is_refused_unless_it_has_its_end_marker)
+{
+    struct rp_jpeg *j = rp_jpeg_new();
+    const struct rp_image_window top = {3, 0, 20, 8};
+    for (int f = 0; f < FORMS; f++) {
+        RP_BUF file = {0};
+        struct rp_jpeg_info info;
+        struct rows r = {.bytes = 3 * 20};
+        noisy_jpeg(&file, 41, 155, &forms[f].form);
+        r.at = rp_alloc(3 * 20 * 8);
+        file.size -= file.size / 4;
+        CHECK(rp_jpeg_open(j, file.data, file.size, &info, &err) == 0, "%s: %s", forms[f].name, err.msg);
+        CHECK(rp_jpeg_rows(j, &top, 1, keep_row, &r, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "truncated"), "%s", forms[f].name);
+        rp_buf_add(&file, "\xff\xd9", 2);
+        r.n = 0;
+        CHECK(rp_jpeg_open(j, file.data, file.size, &info, &err) == 0, "%s: %s", forms[f].name, err.msg);
+        const int read = rp_jpeg_rows(j, &top, 1, keep_row, &r, &err) == 0;
+        CHECK(read || forms[f].form.progressive, "%s: %s", forms[f].name, err.msg);
+        free(r.at);
+    }
+    rp_jpeg_free(j);
+}
+
 TEST(every_truncation_is_refused_and_every_changed_byte_survived)
 {
     struct rp_jpeg *j = rp_jpeg_new();

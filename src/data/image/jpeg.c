@@ -268,6 +268,13 @@ static void limit_output(struct rp_jpeg *j, const struct rp_image_window *w, int
         *top = (int)jpeg_skip_scanlines(c, (JDIMENSION)*top);
 }
 
+/* Whether an end marker follows what was read: in the data of a scan there is none by chance. */
+static int has_end(const struct rp_jpeg *j)
+{
+    static const uint8_t end[2] = {0xff, JPEG_EOI};
+    return !j->ended && memmem(j->source.next_input_byte, j->source.bytes_in_buffer, end, sizeof end) != NULL;
+}
+
 int rp_jpeg_rows(struct rp_jpeg *j, const struct rp_image_window *w, int fancy, rp_jpeg_row_fn row, void *arg, struct rp_err *err)
 {
     struct jpeg_decompress_struct *c = &j->c;
@@ -293,6 +300,9 @@ int rp_jpeg_rows(struct rp_jpeg *j, const struct rp_image_window *w, int fancy, 
         const uint8_t *at = line + (w->x - left) * c->output_components;
         row(arg, c->output_components == 4 ? convert_cmyk(j->rgb, at, w->width) : at);
     }
+    const int is_cut = !jpeg_has_multiple_scans(c) && !has_end(j);
+    for (JSAMPROW line = j->line + ROW_SHIFT; is_cut && c->output_scanline < c->output_height;) /* are all rows there? */
+        jpeg_read_scanlines(c, &line, 1);
     jpeg_abort_decompress(c);
     return 0;
 }

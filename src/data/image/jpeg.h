@@ -20,9 +20,10 @@
  *
  * Refused, RP_MALFORMED: other formats by their name, two or more than four components, 12 bits per sample, lossless, hierarchical and
  * arithmetic-coded files (whose decoder does not notice that data are missing), images above the limits below, and damage: data that end
- * before the last row of the window (truncated), impossible codes, missing or misplaced markers. (libjpeg decodes a cut
- * progressive file, whose last scans are missing, without a warning: the end marker tells.) Not damage: bytes between a
- * segment and the next marker, a missing end marker of a file with one scan, bytes after the last row of the window.
+ * before the last row of the image (truncated; rows below the window are read only where the end marker is missing), impossible codes,
+ * missing or misplaced markers. (libjpeg decodes a cut progressive file, whose last scans are missing, without a warning: the end
+ * marker tells.) Not damage: bytes between a segment and the next marker, a missing end marker of a file with one scan, damage below the
+ * window of a file that has its end marker.
  * Messages have the byte at which the decoder was; it may have read a few bytes past the damage.
  */
 #pragma once
