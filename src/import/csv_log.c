@@ -29,10 +29,16 @@ static const struct {
     {"elapsed_s", TIME},
 };
 
+/* Names of durations that scripts also give to the time since the start. */
+static const char *const vague[] = {"time", "time_s", "time_ms", "duration", "duration_s", "duration_ms", "seconds", "ms"};
+
 struct csv_log {
     char separator, rate_name[40];
     int n;
     int64_t rows;
+    const char *time_name;      /* of a column that may have the time of a step, or since the start; NULL: none */
+    double first, last, rises[2]; /* of its values; the least and most from row to row */
+    int64_t times, falls;
     struct {
         enum use use;
         const char *fact;
@@ -53,6 +59,9 @@ static void use_column(struct csv_log *s, int i, const char *name)
             s->column[i].use = FACT_OF;
             s->column[i].fact = f->key;
         }
+    for (size_t c = 0; c < sizeof vague / sizeof *vague && (s->column[i].use == DURATION || s->column[i].use == DURATION_MS); c++)
+        if (strcasecmp(vague[c], name) == 0)
+            s->time_name = vague[c];
     if (s->column[i].use == RATE)
         snprintf(s->rate_name, sizeof s->rate_name, "%.39s", name);
 }
@@ -85,6 +94,25 @@ static int read_header(struct rp_import_source *src, struct csv_log *s, char *li
                          "the columns");
 }
 
+static void watch_time(struct csv_log *s, double v)
+{
+    const double rise = v - s->last;
+    if (s->times++ == 0) {
+        s->first = s->last = v;
+        return;
+    }
+    s->falls += !(rise > 0);
+    s->rises[0] = s->times == 2 || rise < s->rises[0] ? rise : s->rises[0];
+    s->rises[1] = s->times == 2 || rise > s->rises[1] ? rise : s->rises[1];
+    s->last = v;
+}
+
+/* It rises with every row, by more than half of where it began or evenly: steps seldom take longer like that. */
+static int seems_cumulative(const struct csv_log *s)
+{
+    return s->times > 2 && !s->falls && (s->last - s->first > 0.5 * s->first || s->rises[1] <= 1.2 * s->rises[0]);
+}
+
 /* One value of the step; an empty one is ignored. */
 static int take_field(struct rp_import_source *src, struct csv_log *s, int i, const char *text, struct rp_step *step, struct rp_err *err)
 {
@@ -113,6 +141,8 @@ static int take_field(struct rp_import_source *src, struct csv_log *s, int i, co
     }
     if (use != TIME && v < 0)
         return rp_lines_fail(&src->lines, err, "column %d is negative", i + 1);
+    if (use == DURATION || use == DURATION_MS)
+        watch_time(s, v);
     *(use == RATE ? &step->rate : use == TIME ? &step->time : &step->duration) = use == DURATION_MS ? v / 1000 : v;
     return 0;
 }
@@ -147,6 +177,11 @@ static int csv_end(struct rp_import_source *src, void *state, struct rp_err *err
     struct rp_imported *d = &src->draft;
     if (!s->n)
         return rp_fail(err, RP_MALFORMED, "%s: the file has no line of column names", src->lines.name);
+    if (s->time_name && seems_cumulative(s))
+        return rp_fail(err, RP_MALFORMED,
+                       "%s: column '%s' rises with every row, from %.6g to %.6g: is it the time of a step, or since the start? Call it "
+                       "step_time or elapsed",
+                       src->lines.name, s->time_name, s->first, s->last);
     const char *unit, *rate_unit;
     rp_imported_units(d, src->opts->unit, rp_unit_of(s->rate_name), &unit, &rate_unit);
     if (!json_object_get(d->row, "label"))

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,11 @@ struct mllog {
     double open_at, open_count;         /* of the block that is open; NaN: none */
     double samples, seconds, each;      /* of closed blocks, of the last; samples may be steps: in_steps */
     int in_steps, uneven, blocks_lost, warmups;
-    int64_t blocks, first_line, last_line, open_line;
+    int64_t blocks, first_line, last_line, open_line, start_line, org_line, misfit_line;
+    double size;                        /* samples of a block, where its ends count them instead of all; NaN: they do not */
+    double open_steps;                  /* when the block that is open began; NaN: unknown */
+    double ended_count;                 /* when a block ended last; NaN: unknown */
+    char misfit[160];                   /* counters that contradict each other; "": none do */
     double *block;                      /* samples (or steps) per second of each */
 };
 
@@ -50,15 +55,32 @@ static int mllog_begin(struct rp_import_source *src, void *state, struct rp_err 
 {
     struct mllog *s = state;
     (void)src, (void)err;
-    s->run_start = s->run_stop = s->quality = s->open_at = s->open_count = NAN;
+    s->run_start = s->run_stop = s->quality = s->open_at = s->open_count = s->open_steps = s->ended_count = s->size = NAN;
     s->block = rp_alloc(BLOCKS_MAX * sizeof *s->block);
     return 0;
+}
+
+static double steps_of(const struct rp_mllog_metadata *metadata)
+{
+    const double steps = rp_tagged_real(metadata->step_num);
+    return isnan(steps) ? rp_tagged_real(metadata->step) : steps;
+}
+
+__attribute__((format(printf, 3, 4))) static void misfit(struct mllog *s, int64_t line, const char *format, ...)
+{
+    va_list args;
+    if (*s->misfit)
+        return;
+    va_start(args, format);
+    vsnprintf(s->misfit, sizeof s->misfit, format, args);
+    va_end(args);
+    s->misfit_line = line;
 }
 
 /* Samples up to an end of a block, or steps if it has nothing else; NaN: neither. */
 static double count_of(struct mllog *s, const struct rp_mllog_metadata *metadata)
 {
-    double samples = rp_tagged_real(metadata->samples_count), steps = rp_tagged_real(metadata->step_num);
+    double samples = rp_tagged_real(metadata->samples_count), steps = steps_of(metadata);
     if (!s->blocks && isnan(s->open_at))
         s->in_steps = isnan(samples);
     double v = s->in_steps ? steps : samples;
@@ -72,13 +94,30 @@ static void block_start(struct mllog *s, double ms, const struct rp_mllog_metada
         return;
     }
     s->open_count = count_of(s, metadata);
+    s->open_steps = steps_of(metadata);
     s->open_at = ms;
     s->open_line = line;
+    if (s->open_count < s->ended_count)
+        misfit(s, line, "a block begins at %.6g, and the one before it ended at %.6g", s->open_count, s->ended_count);
 }
 
-static void block_stop(struct mllog *s, double ms, const struct rp_mllog_metadata *metadata, int64_t line)
+/* Of a block whose ends have the same count, as NeMo logs them: it is that of the block if the steps between them say so. */
+static double size_of_block(struct mllog *s, double count, double steps, double batch)
 {
-    double end = count_of(s, metadata), seconds = (ms - s->open_at) / 1000, samples = end - s->open_count;
+    return count > 0 && count == s->open_count && steps > 0 && batch > 0 && steps * batch == count ? count : NAN;
+}
+
+static void block_stop(struct mllog *s, double ms, const struct rp_mllog_metadata *metadata, double batch, int64_t line)
+{
+    const double end = count_of(s, metadata), steps = steps_of(metadata) - s->open_steps;
+    double seconds = (ms - s->open_at) / 1000, samples = end - s->open_count;
+    if (!s->in_steps && isnan(s->size))
+        s->size = size_of_block(s, end, steps, batch);
+    if (end == s->open_count && s->size > 0)
+        samples = size_of_block(s, end, steps, batch);
+    else if (!s->in_steps && samples > 0 && steps > 0 && batch > 0 && samples != steps * batch)
+        misfit(s, line, "%.6g samples in %.6g steps of %.6g", samples, steps, batch);
+    s->ended_count = s->size > 0 ? NAN : end;
     double exact = rp_tagged_real(metadata->duration_ns) / 1e9;
     if (exact > 0 && fabs(exact - seconds) <= 0.002)
         seconds = exact;
@@ -149,8 +188,11 @@ static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_m
             block_start(s, ms, metadata, line);
     } else if (strcmp(key, "block_stop") == 0 || strcmp(key, "epoch_stop") == 0) {
         if (!isnan(s->open_at))
-            block_stop(s, ms, metadata, line);
+            block_stop(s, ms, metadata, (double)rp_imported_get(d, "global_batch"), line);
+        else if (isnan(s->size))
+            s->ended_count = s->in_steps ? steps_of(metadata) : rp_tagged_real(metadata->samples_count);
     } else if (strcmp(key, "run_start") == 0) {
+        s->start_line = isnan(s->run_start) ? line : s->start_line;
         s->run_start = isnan(s->run_start) ? ms : s->run_start;
     } else if (strcmp(key, "run_stop") == 0) {
         s->run_stop = ms;
@@ -158,6 +200,7 @@ static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_m
     } else if (strcmp(key, "eval_accuracy") == 0) {
         s->quality = rp_tagged_real(value);
     } else if (strcmp(key, "submission_org") == 0) {
+        s->org_line = *s->org ? s->org_line : line;
         take_text(s->org, sizeof s->org, json_string_value(value));
     } else if (strcmp(key, "submission_platform") == 0) {
         take_text(s->platform, sizeof s->platform, json_string_value(value));
@@ -207,6 +250,10 @@ static int put_rates(const struct mllog *s, struct rp_imported *d, const char *u
 static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
 {
     double batch = (double)rp_imported_get(d, "global_batch"), each = s->in_steps ? batch : 1;
+    if (*s->misfit) {
+        rp_imported_note(d, "line %" PRId64 ": %s: the log counts in two ways, so there is no throughput", s->misfit_line, s->misfit);
+        return;
+    }
     if (!s->blocks && put_rates(s, d, unit))
         return;
     if (!s->blocks) {
@@ -258,10 +305,10 @@ static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *e
     snprintf(label, sizeof label, "%s%s%.40s%s%s", s->org, *s->org ? " " : "", model ? model : src->name, *s->platform ? ", " : "",
              s->platform);
     if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", label, RP_DRAFT_NAMED);
+        rp_imported_text(d, "label", label, *s->org ? s->org_line : RP_DRAFT_NAMED);
     if (s->run_start < 1e14 && !json_object_get(d->row, "date")) {
         rp_rfc3339(date, (uint64_t)(s->run_start * 1e6));
-        rp_imported_text(d, "date", date, RP_DRAFT_NAMED);
+        rp_imported_text(d, "date", date, s->start_line);
     }
     put_blocks(s, d, unit);
     rp_imported_infer(d);

@@ -29,10 +29,21 @@ struct nccl {
     struct rp_buf json;          /* of a -J file */
     int is_json, columns;
     char column[WORDS_MAX][16];  /* names of the head line */
-    int64_t ranks, hosts, iterations, rows;
-    char host[64];               /* of the last rank: a rank with another host is on another node */
+    int64_t rows;                /* of all runs */
+    /* of the run at hand: a file may have several, one after the other */
+    int64_t ranks, iterations, run_rows;
+    json_t *hosts;               /* {name: 1}; launchers may place neighbouring ranks on different ones; NULL: none */
     char collective[24];
 };
+
+static void begin_run(struct nccl *s)
+{
+    json_decref(s->hosts);
+    s->hosts = NULL;
+    s->ranks = s->iterations = s->run_rows = 0;
+    *s->collective = 0;
+    s->columns = 0;
+}
 
 struct result { /* one cell: out of place or in place */
     int64_t size, line;
@@ -54,12 +65,10 @@ static void take_collective(struct nccl *s, const char *program)
 
 static void take_rank(struct rp_import_source *src, struct nccl *s, const char *host, size_t n, const char *device, int64_t line)
 {
-    char name[sizeof s->host];
-    n = n < sizeof name ? n : sizeof name - 1;
-    memcpy(name, host, n);
-    name[n] = 0;
-    s->hosts += strcmp(name, s->host) != 0;
-    memcpy(s->host, name, sizeof name);
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), host);
+    s->hosts = s->hosts ? s->hosts : json_object();
+    json_object_set_new_nocheck(s->hosts, name, json_true());
     s->ranks++;
     rp_imported_text(&src->draft, "device_model", device, line);
 }
@@ -106,7 +115,7 @@ static int put_result(struct rp_import_source *src, struct nccl *s, const struct
     if (s->ranks)
         rp_imported_count(&d, "devices", s->ranks, r->line);
     if (s->hosts)
-        rp_imported_count(&d, "nodes", s->hosts, r->line);
+        rp_imported_count(&d, "nodes", (int64_t)json_object_size(s->hosts), r->line);
     if (*s->collective)
         rp_imported_text(&d, "task", s->collective, r->line);
     snprintf(text, sizeof text, "%.24s %" PRId64 " B %.20s %.20s, %s", *s->collective ? s->collective : "collective", r->size, r->type,
@@ -121,6 +130,7 @@ static int put_result(struct rp_import_source *src, struct nccl *s, const struct
     if (r->wrong > 0)
         rp_imported_note(&d, "%.6g values are wrong", r->wrong);
     s->rows++;
+    s->run_rows++;
     int failed = rp_import_add(src, &d, err) < 0;
     rp_imported_fini(&d);
     return failed ? -1 : 0;
@@ -155,7 +165,10 @@ static void take_head(struct nccl *s, char *line)
 static void take_comment(struct rp_import_source *src, struct nccl *s, char *line)
 {
     const char *on = rp_scan_after(line, " on "), *device = on ? rp_scan_after(on, "] ") : NULL, *at;
+    const int begins = strstr(line, "Collective test starting: ") || strstr(line, "nThread ") || strstr(line, "Using devices");
     int64_t v;
+    if (begins && (s->ranks || s->run_rows))
+        begin_run(s);
     if (rp_scan_after(line, "Rank ") && device) {
         on += strspn(on, " ");
         take_rank(src, s, on, strcspn(on, " "), device, src->lines.number);
@@ -177,12 +190,23 @@ static double number_of(const char *word)
     return end && !*end ? v : NAN;
 }
 
+/* A size and a count, or the beginning of such a line. Messages of NCCL, dates and names of hosts may begin with a digit too. */
+static int is_row(char *const *word, int n)
+{
+    for (int i = 0; i < n && i < 2; i++)
+        if (word[i][strspn(word[i], "0123456789")])
+            return 0;
+    return 1;
+}
+
 static int table_line(struct rp_import_source *src, struct nccl *s, char *line, struct rp_err *err)
 {
     char *word[WORDS_MAX];
     int n = split(line, word), named = s->columns, cells = 0;
     if (named && strcmp(s->column[named - 1], "timestamp") == 0) /* it is two words */
         named++;
+    if (!is_row(word, n) && (!s->columns || n != named))
+        return 0;
     if (!s->columns)
         return rp_lines_fail(&src->lines, err, "a line of numbers before the head line '# size count type ...'");
     if (n != named)
@@ -205,17 +229,31 @@ static int table_line(struct rp_import_source *src, struct nccl *s, char *line, 
             r.op = word[i];
         } else if (strcmp(name, "busbw") == 0) {
             r.busbw = number_of(word[i]);
-        } else if (strcmp(name, "#wrong") == 0 || strcmp(name, "error") == 0) {
+        } else if (strcmp(name, "#wrong") == 0) { /* "error", before 2.13, is the largest deviation */
             r.wrong = number_of(word[i]);
         }
     }
     return 0;
 }
 
+/* What follows the tag that a launcher puts before each line; NULL: there is none. "[1,0]<stdout>:" of mpirun, "0: " of
+ * srun -l, "node1: " of pdsh, "2026-11-29T10:00:00.123456789Z " of kubectl logs. */
+static const char *after_tag(const char *line)
+{
+    if (*line == '[')
+        return rp_scan_after(line, "<stdout>:");
+    const size_t n = strcspn(line, " \t");
+    if (n < 2 || !line[n])
+        return NULL;
+    const int is_stamp = n > 19 && line[4] == '-' && line[10] == 'T' && isdigit((unsigned char)*line);
+    const char next = line[n + strspn(line + n, " \t")];
+    return is_stamp || (line[n - 1] == ':' && (next == '#' || isdigit((unsigned char)next))) ? line + n + 1 : NULL;
+}
+
 static int nccl_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
 {
     struct nccl *s = state;
-    const char *tag = *line == '[' ? rp_scan_after(line, "<stdout>:") : NULL; /* of mpirun --tag-output: "[1,0]<stdout>:" */
+    const char *tag = after_tag(line);
     size -= tag ? (size_t)(tag - line) : 0;
     line += tag ? tag - line : 0;
     char *p = line + strspn(line, " \t");
@@ -293,6 +331,7 @@ static int nccl_end(struct rp_import_source *src, void *state, struct rp_err *er
 static void nccl_fini(void *state)
 {
     struct nccl *s = state;
+    json_decref(s->hosts);
     rp_buf_fini(&s->json);
 }
 
