@@ -39,6 +39,17 @@ const char *rp_scan_count(const char *p, int64_t *out)
     return p > start && *out <= COUNT_MAX ? p : NULL;
 }
 
+const char *rp_scan_grouped(const char *p, int64_t *out)
+{
+    int64_t part;
+    const char *end = rp_scan_count(p, out);
+    while (end && *end == ',' && strspn(end + 1, "0123456789") == 3 && *out <= COUNT_MAX / 1000) {
+        end = rp_scan_count(end + 1, &part);
+        *out = *out * 1000 + part;
+    }
+    return end;
+}
+
 /* n digits at *p, moved on; -1 where they are not. */
 static int digits(const char **p, int n)
 {

@@ -12,6 +12,7 @@ const char *rp_scan_after(const char *line, const char *mark); /* after the firs
 /* The decimal number at p, after blanks: its end, or NULL where there is none or it is not finite. */
 const char *rp_scan_real(const char *p, double *out);
 const char *rp_scan_count(const char *p, int64_t *out); /* digits only, at most 1e15 */
+const char *rp_scan_grouped(const char *p, int64_t *out); /* the same, or with commas between groups of three: 5,498 */
 /* The first time in the line, in seconds: since 1970 for "2020-09-15 14:29:13.473765" (or 'T', or a comma before the fraction), since
  * midnight for "14:29:13.473765" (*of_day is then 1). The zone is ignored. 0, or -1 where there is none. */
 int rp_scan_stamp(const char *line, double *seconds, int *of_day);

@@ -35,6 +35,11 @@ done
 END
 exit_of 0 "$REPRO" exec --log dllogger -o dll.repro.tar.zst -- sh dll.sh
 figure dll.repro.tar.zst 100 images/s
+printf '{"log_history": [{"step": 1, "loss": NaN}, {"step": 1, "train_runtime": 0.01, "train_samples_per_second": 3200.0, "train_steps_per_second": 100.0}], "max_steps": 1, "global_step": 1}' >state.json
+exit_of 0 "$REPRO" exec --log hf_trainer:out/trainer_state.json -o hf.repro.tar.zst -- \
+    sh -c 'mkdir out && sleep 0.05 && cp state.json out/trainer_state.json'
+figure hf.repro.tar.zst 3200 samples/s
+exit_of 0 "$REPRO" verify hf.repro.tar.zst
 
 # a log that times more than the command took
 exit_of 0 "$REPRO" exec --log csv $table -o long.repro.tar.zst -- printf 'step,timestamp\n0,0\n1,100\n2,200\n'
@@ -74,7 +79,7 @@ words >messages.txt
 # mistakes are found before the command runs
 exit_of 2 "$REPRO" exec --log cvs -o none.repro.tar.zst -- touch ran
 says "unknown format 'cvs'; did you mean 'csv'?"
-exit_of 2 "$REPRO" exec --log torch -o none.repro.tar.zst -- touch ran
+exit_of 2 "$REPRO" exec --log xyzzy -o none.repro.tar.zst -- touch ran
 says "expected one of dlperf, dllogger"
 exit_of 2 "$REPRO" exec --log csv --set batch=3 -o none.repro.tar.zst -- touch ran
 exit_of 2 "$REPRO" exec --log csv --from 5 --to 3 -o none.repro.tar.zst -- touch ran
