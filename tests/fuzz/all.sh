@@ -15,7 +15,7 @@ if [ $# = 0 ]; then
     done
     while IFS= read -r format; do
         set -- "$@" "import:$format"
-    done < <(sed -n 's/^FORMAT(\([a-z0-9]*\),.*/\1/p' src/import/formats.def)
+    done < <(sed -n 's/^FORMAT(\([a-z0-9_]*\),.*/\1/p' src/import/formats.def)
 fi
 
 one() { # so many seconds by the wall, which are at most as many of a processor; $cpu grows by those

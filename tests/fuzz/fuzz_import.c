@@ -1,5 +1,6 @@
-/* Any bytes as a log: the first says of which format, the second what the command line says. Refused with one line, or a document that
- * compare reads, of printable text and figures above 0. FUZZ_FORMAT=nccl: that format alone, whatever the first byte says. */
+/* Any bytes as a log: the first says of which format ('d' is the first row of formats.def, 'e' the second), the second what the command
+ * line says. Refused with one line, or a document that compare reads, of printable text and figures above 0. FUZZ_FORMAT=nccl: that format
+ * alone, whatever the first byte says. */
 #include "base/json.h"
 #include "base/text.h"
 #include "compare/result.h"
@@ -70,7 +71,7 @@ static const struct rp_importer *importer(uint8_t first)
         abort();
     while (rp_importers[formats])
         formats++;
-    return only ? only : rp_importers[first % formats];
+    return only ? only : rp_importers[(uint8_t)(first - 'd') % formats];
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
