@@ -85,6 +85,7 @@ int rp_lines_next(struct rp_lines *l, char **line, size_t *size, struct rp_err *
     char *start = l->buf.data + l->at;
     size_t n = end ? (size_t)(end - start) : seen;
     l->at += n + (end != NULL);
+    l->cut = !end;
     l->number++;
     n -= n && start[n - 1] == '\r';
     start[n] = 0;

@@ -22,6 +22,7 @@ struct rp_lines {
     struct rp_buf buf;       /* bytes that were read and not returned yet begin at `at` */
     size_t at;
     int ended;
+    int cut; /* the line that was read last has no end */
     struct rp_sha256 hash;
 };
 

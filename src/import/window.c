@@ -79,7 +79,7 @@ static int add_step(struct rp_log_window *w, const struct rp_step *s, const stru
         add_rate(w, s->rate);
     if (has_duration) {
         w->seconds += s->duration;
-        w->timed++;
+        w->timed_gap = w->timed++ && w->timed_gap != w->gap ? -1 : w->gap;
     }
     if (w->by != RP_BY_TIME)
         add_sample(w, w->by == RP_BY_DURATION ? s->duration : s->rate);
@@ -199,6 +199,10 @@ int rp_window_finish(struct rp_log_window *w, struct rp_imported *d, const char 
     double batch = (double)rp_imported_get(d, "global_batch"), value = NAN, over = 0, seconds = w->stop - w->start;
     const char *used = unit, *how = NULL;
     int64_t steps = w->last - w->first;
+    if (!(batch > 0) && w->tokens > 0) {
+        batch = w->tokens;
+        used = "tokens/s";
+    }
     int has_times = w->stamped > 1 && seconds > 0 && steps > 0, has_durations = w->timed > 0 && w->by != RP_BY_RATE;
     if (batch > 0 && has_times) {
         value = batch * (double)steps / seconds;
@@ -210,6 +214,10 @@ int rp_window_finish(struct rp_log_window *w, struct rp_imported *d, const char 
         value = batch * (double)steps / seconds;
         over = w->by == RP_BY_DURATION ? batch : -1;
         how = "samples / sum of the printed durations of the steps";
+        if (w->mean && w->timed_gap > 1) {
+            steps *= w->timed_gap;
+            seconds *= (double)w->timed_gap;
+        }
     } else if (w->rate_count) {
         value = (double)w->rate_count / w->inverse_rates;
         over = w->by == RP_BY_RATE ? 0 : -1;

@@ -26,12 +26,15 @@ struct rp_log_window {
     int64_t from, to; /* steps that count; to 0: all that come */
     int of_day;       /* times are since midnight: a day may end between two */
     int skip_first;   /* without the first step of the log, which compiles, allocates and fills caches */
+    int mean;         /* durations are means over the steps since the line before */
+    double tokens;    /* of a step, which count where its samples are unknown; 0: unknown too */
     /* so far: */
     int64_t steps_seen, epoch, first, last, before; /* first and last inside the window; before: the last step seen at all */
     int64_t first_line, last_line, stamped, timed, spaced, repeated;
     double start, stop, seconds, rates, inverse_rates, day;
     int64_t rate_count, stride; /* stride: steps between two stamps, 0 where it varies */
     int64_t gap;                /* steps between the last two lines seen */
+    int64_t timed_gap;          /* of every line with a duration; -1: it varies */
     int beyond;                 /* a step after the window was seen */
     int closed;                 /* by an end of the epoch */
     enum { RP_BY_NOTHING, RP_BY_TIME, RP_BY_DURATION, RP_BY_RATE } by; /* what the first step of the window has */

@@ -41,6 +41,33 @@ exit_of 0 "$REPRO" exec --log hf_trainer:out/trainer_state.json -o hf.repro.tar.
 figure hf.repro.tar.zst 3200 samples/s
 exit_of 0 "$REPRO" verify hf.repro.tar.zst
 
+# what training programs print for people, between lines of their own
+cat >lines.sh <<'END'
+#!/bin/sh
+sleep 0.1
+case $1 in
+megatron)
+    for i in 10 20 30; do
+        echo " iteration       $i/     100 | consumed samples:         $((i * 8)) | elapsed time per iteration (ms): 2.0 | global batch size:     8 | lm loss: 1.0E+00 |"
+    done ;;
+nanogpt)
+    echo "tokens per iteration will be: 4,096"
+    for i in 0 10 20; do echo "iter $i: loss 3.2202, time 1.00ms, mfu 16.68%"; done ;;
+llmc)
+    echo "| total batch size      | 4096                                               |"
+    for i in 1 2 3; do echo "step    $i/3 | loss 3.208939 (+nanz)| norm 1.48 (+nanz)| lr 3.00e-04 | 0.50 ms | 50.0% bf16 MFU | 8192000 tok/s"; done ;;
+esac
+END
+while read -r format value unit; do
+    exit_of 0 "$REPRO" exec --log "$format" -o "$format.repro.tar.zst" -- sh lines.sh "$format"
+    figure "$format.repro.tar.zst" "$value" "$unit"
+    exit_of 0 "$REPRO" verify "$format.repro.tar.zst"
+done <<'END'
+megatron 4000 sequences/s
+nanogpt 4096000 tokens/s
+llmc 8192000 tokens/s
+END
+
 # a log that times more than the command took
 exit_of 0 "$REPRO" exec --log csv $table -o long.repro.tar.zst -- printf 'step,timestamp\n0,0\n1,100\n2,200\n'
 says "the log times 100.0 s, but the command took 0."
