@@ -51,14 +51,16 @@
 
 /* Options with which processes become one job (supervise/joining.h); o: the command's field, a struct rp_joining_opts. */
 #define RP_JOINING_ROWS(o)                                                                                             \
-    RP_OPTION_TEXT(o.launcher, "launcher", 0, "ID", "launcher that started this process; default: detected from its variables"),  \
+    RP_OPTION_TEXT(o.launcher, "launcher", 0, "ID", "launcher of this process; default: detected"),  \
+    RP_OPTION_TEXT(o.rank_from, "rank-from", 0, "VAR", "variable with the rank, if no launcher is detected"),  \
+    RP_OPTION_TEXT(o.size_from, "size-from", 0, "VAR", "variable with the number of processes"),       \
     RP_OPTION_INT(o.nodes, "nodes", 0, 1, RP_JOIN_MAX,                                                                 \
                   "number of nodes, if no launcher sets it"),                                \
     RP_OPTION_TEXT(o.node_rank, "node-rank", 0, "N", "rank of this node, from 0, if no launcher sets it"),             \
     RP_OPTION_INT(o.ranks_per_node, "ranks-per-node", 0, 1, 4096,                                                      \
                   "ranks that each node starts; default 1"),                                          \
     RP_OPTION_TEXT(o.join, "join", 0, "HOST[:PORT]", "address of rank 0; default: from the launcher"),           \
-    RP_OPTION_INT(o.port, "port", 0, 1, 65535, "port of rank 0; default: derived from the job's id"),                        \
+    RP_OPTION_INT(o.port, "port", 0, 1, 65535, "port of rank 0; default: from the job's id"),                        \
     RP_OPTION_TEXT(o.job_key, "job-key", 0, "FILE", "key of the job, - for standard input; default $REPRO_JOB_KEY"),   \
     RP_OPTION_INT(o.key_fd, "job-key-fd", 0, 3, 1023, "read the key of the job from this file descriptor"),            \
-    RP_OPTION_INT(o.timeout, "join-timeout", 0, 1, 86400, "give up if not all processes have joined after N seconds; default 120")
+    RP_OPTION_INT(o.timeout, "join-timeout", 0, 1, 86400, "seconds to wait for all processes; default 120")

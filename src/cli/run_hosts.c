@@ -16,7 +16,12 @@ enum { TIMEOUT_S = 120 };
 static int check_options(const struct rp_run_opts *o, struct rp_err *err)
 {
     const struct rp_joining_opts *j = &o->joining;
-    const char *other = j->nodes ? "--nodes" : j->node_rank ? "--node-rank" : j->launcher ? "--launcher" : o->ranks ? "--ranks" : NULL;
+    const char *other = j->nodes                        ? "--nodes"
+                        : j->node_rank                  ? "--node-rank"
+                        : j->launcher                   ? "--launcher"
+                        : j->rank_from || j->size_from  ? "--rank-from"
+                        : o->ranks                      ? "--ranks"
+                                                        : NULL;
     if (!other)
         return 0;
     return rp_fail(err, RP_USAGE, "--hosts starts all processes itself: leave out %s (ranks of a host: NAME:N, or --ranks-per-node)",

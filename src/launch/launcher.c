@@ -126,13 +126,34 @@ static int read_nodes(struct rp_launch *l, const struct launcher_row *r, const s
 
 /* ---- one process per rank ---- */
 
-static int read_ranks(struct rp_launch *l, const struct launcher_row *r)
+/* There is a rank and no size. Rank 0 may be all there is, as of a program that was started by itself. */
+static int without_size(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o, struct rp_err *err)
 {
-    if (!read_number(r->rank, &l->rank) || (*r->size && !read_number(r->size, &l->size)))
+    const char *space = getenv("PMIX_NAMESPACE");
+    if (space && strncmp(space, "slurm.", 6) == 0) /* srun, whose own variables have told of one task */
         return 0;
+    if (o->several || l->rank > 0)
+        return rp_fail(err, RP_USAGE,
+                       "%s of %s makes this process %" PRId64 ", and no variable tells of how many: set one to their number, and give "
+                       "--rank-from %s --size-from VARIABLE",
+                       r->rank, r->name, l->rank, r->rank);
+    *l = (struct rp_launch){.size = 1, .row = -1, .local_rank = -1, .node = -1,
+                            .note = "a launcher has set a rank and no number of processes; --rank-from and --size-from make several one run"};
+    return 1;
+}
+
+static int read_ranks(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o, struct rp_err *err)
+{
+    if (!read_number(r->rank, &l->rank))
+        return 0;
+    const int sized = read_number(r->size, &l->size);
+    if (!sized && *r->size && strstr(r->marks, r->size))
+        return 0;
+    if (!sized && strcmp(r->id, "mpich") != 0) /* whose process manager tells it */
+        return without_size(l, r, o, err);
     if (strcmp(r->id, "srun") == 0 && l->size < 2) /* a task of its own: the step of an interactive shell, or of another launcher */
         return 0;
-    l->size = *r->size ? l->size : 0;
+    l->size = sized ? l->size : 0;
     l->local_rank = number_or(r->local_rank, -1);
     l->local_size = number_or(r->local_size, 0);
     l->node = number_or(r->node, -1);
@@ -154,7 +175,7 @@ static int read_row(struct rp_launch *l, const struct launcher_row *r, const str
                             .node = -1};
     if (!has_marks(r))
         return 0;
-    int found = r->kind == RP_LAUNCH_NODES ? read_nodes(l, r, o, err) : read_ranks(l, r);
+    int found = r->kind == RP_LAUNCH_NODES ? read_nodes(l, r, o, err) : read_ranks(l, r, o, err);
     if (found == 1 && l->kind != RP_LAUNCH_ALONE && *r->size && l->rank >= l->size)
         return rp_fail(err, RP_USAGE, "%s, set by %s, is %" PRId64 ", expected 0 to %s - 1, which is %" PRId64, l->rank_variable, l->name,
                        l->rank, l->size_variable, l->size - 1);
@@ -169,10 +190,17 @@ static int is_agent(const struct rp_launch *outer, const struct rp_launch *inner
     return inner->nodes > 0 && outer->rank == inner->node && outer->size == inner->nodes;
 }
 
-/* Variables of srun describe the daemons of the others, those of a whole node the agent of torchrun. */
+/* These may have started the daemons of another launcher, or a script that starts one. */
+static int starts_daemons(const struct rp_launch *l)
+{
+    static const char *const ids[] = {"srun", "flux", "jsrun", "pals", "pmix"};
+    return RP_IS_IN(ids, l->launcher, strlen(l->launcher));
+}
+
+/* Variables of a whole node describe the agent of torchrun. */
 static int is_comparable(const struct rp_launch *first, const struct rp_launch *other)
 {
-    return first->kind == other->kind && strcmp(first->launcher, "srun") != 0 && strcmp(other->launcher, "srun") != 0 &&
+    return first->kind == other->kind && other->launcher && !starts_daemons(first) && !starts_daemons(other) &&
            strcmp(first->launcher, other->launcher) != 0;
 }
 
@@ -195,8 +223,13 @@ static int compare_rows(struct rp_launch *first, const struct rp_launch *other, 
 static int check_batch(struct rp_launch *l, const struct rp_launch_opts *o, struct rp_err *err)
 {
     int64_t tasks = number_or("SLURM_NTASKS", 1), nodes = number_or("SLURM_JOB_NUM_NODES", 1);
-    if (!getenv("SLURM_JOB_ID") || getenv("SLURM_STEP_ID") || (tasks < 2 && nodes < 2))
+    const int is_one_task = number_or("SLURM_STEP_NUM_TASKS", 0) == 1 && tasks < 2; /* srun -n 1 */
+    if (!getenv("SLURM_JOB_ID") || getenv("SLURM_STEP_ID") || (tasks < 2 && nodes < 2)) {
+        if (o->several && !is_one_task)
+            l->note = "a key of the job is given, and nothing tells which of its processes this is: give --rank-from and --size-from with the "
+                      "launcher's variables, or --nodes and --node-rank; for a run of one process unset REPRO_JOB_KEY and leave --job-key out";
         return 0;
+    }
     l->note = "the allocation has several tasks or nodes, and this is one process: srun starts one for each task";
     if (!o->several && o->nodes < 2)
         return 0;
@@ -224,6 +257,40 @@ static int from_options(struct rp_launch *l, const struct rp_launch_opts *o, str
     return 0;
 }
 
+/* Variables of a launcher that has no row, as the user names them; what they hold is shown only where it is a number. */
+static int from_variables(struct rp_launch *l, const struct rp_launch_opts *o, struct rp_err *err)
+{
+    char shown[72];
+    const char *option[] = {"--rank-from", "--size-from"}, *variable[] = {o->rank_from, o->size_from};
+    *l = (struct rp_launch){.kind = RP_LAUNCH_RANKS,
+                            .row = -1,
+                            .launcher = "variables",
+                            .name = "the launcher of --rank-from",
+                            .rank_variable = o->rank_from,
+                            .size_variable = o->size_from,
+                            .key_remedy = "export REPRO_JOB_KEY, the same value for every process ('repro launch key' makes one)",
+                            .local_rank = -1,
+                            .node = -1};
+    if (!o->rank_from || !o->size_from)
+        return rp_fail(err, RP_USAGE,
+                       "--rank-from and --size-from go together: the launcher's variables with the rank and with the number of "
+                       "processes");
+    if (o->launcher || o->node_rank1 > 0 || o->nodes > 0 || o->ranks_per_node > 0)
+        return rp_fail(err, RP_USAGE, "--rank-from tells which process this is: leave out --%s",
+                       o->launcher         ? "launcher"
+                       : o->node_rank1 > 0 ? "node-rank"
+                       : o->nodes > 0      ? "nodes"
+                                           : "ranks-per-node");
+    for (int i = 0; i < 2; i++)
+        if (!read_number(variable[i], i ? &l->size : &l->rank))
+            return rp_fail(err, RP_USAGE, "%s: the variable '%s' is %s", option[i], rp_excerpt(shown, variable[i]),
+                           getenv(variable[i]) ? "not a number" : "not set here");
+    if (l->rank >= l->size)
+        return rp_fail(err, RP_USAGE, "--rank-from: '%s' is %" PRId64 ", expected 0 to '%s' - 1, which is %" PRId64, o->rank_from,
+                       l->rank, o->size_from, l->size - 1);
+    return 0;
+}
+
 int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *given, struct rp_err *err)
 {
     static const struct rp_launch_opts none;
@@ -231,6 +298,8 @@ int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *given, st
     int known = 0;
     char shown[72];
     *l = (struct rp_launch){.size = 1, .row = -1, .local_rank = -1, .node = -1};
+    if (o->rank_from || o->size_from)
+        return from_variables(l, o, err);
     if (o->node_rank1 > 0)
         return from_options(l, o, err);
     if (o->launcher && !is_id(o->launcher))

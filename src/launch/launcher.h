@@ -1,6 +1,6 @@
 /* The launcher of several processes of one job, and which of them this one is.
  *
- * What:    rank and size from the variables of mpirun, torchrun, mpiexec, srun and of jobs in Kubernetes, or from options.
+ * What:    rank and size from the variables of mpirun, torchrun, mpiexec, srun and others and of jobs in Kubernetes, or from options.
  * Flow:    options, environment -> rp_launch_detect() -> rendezvous.h -> join.h; `doctor` and `launch whoami` show it, a bundle records it.
  * Owner:   the strings are static.
  * Extend:  a row of launchers.def, whose head has the rest.
@@ -26,6 +26,7 @@ struct rp_launch_opts {
     const char *launcher;          /* --launcher: id of a row; others are not looked at */
     int64_t nodes, ranks_per_node; /* --nodes, --ranks-per-node */
     int64_t node_rank1;            /* --node-rank, plus 1 */
+    const char *rank_from, *size_from; /* --rank-from, --size-from: variables of a launcher that has no row */
     int several;                   /* the caller expects several processes: there is a key of the job */
 };
 
@@ -39,7 +40,7 @@ struct rp_launch {
     int64_t local_rank, local_size; /* as the launcher says; -1 and 0: not said */
     int64_t node, nodes;            /* likewise */
     int64_t ranks_per_node;         /* of RP_LAUNCH_NODES: 0: not said, one */
-    const char *note;               /* NULL, or what a user may have meant */
+    const char *note;               /* NULL, or what a user may have meant; alone with .several: why this is no process of a job */
 };
 
 /* RP_USAGE: rank and size are no place of a job, or two launchers disagree. Variables that are not numbers are ignored. */

@@ -210,6 +210,21 @@ static int hint_jobset(struct rp_rendezvous *r, const struct rp_launch *l, struc
     return 0;
 }
 
+/* These name the job at most, and no host. */
+static int hint_named(struct rp_rendezvous *r, const struct rp_launch *l, struct rp_err *err)
+{
+    static const char *const names[][2] = {{"flux", "FLUX_JOB_ID"}, {"jsrun", "LSB_JOBID"}, {"pals", "PALS_APID"}};
+    const char *id = NULL;
+    (void)err;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !id; i++)
+        id = strcmp(l->launcher, names[i][0]) == 0 ? getenv(names[i][1]) : NULL;
+    id = id ? id : l->launcher;
+    set_job(r, l->launcher, id, number_of(id));
+    if (l->nodes == 1)
+        r->loopback = add_host(r, "this host", "127.0.0.1");
+    return 0;
+}
+
 typedef int hint_function(struct rp_rendezvous *r, const struct rp_launch *l, struct rp_err *err);
 static hint_function *const hints_of[] = {
 #define LAUNCHER(row, ...) hint_##row,

@@ -28,7 +28,8 @@ static void take_place(struct rp_joining *j, const struct rp_joining_place *p)
 int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, struct rp_err *err)
 {
     const struct rp_job_key_opts k = {.file = o->job_key, .fd = (int)o->key_fd};
-    struct rp_launch_opts l = {.launcher = o->launcher, .nodes = o->nodes, .ranks_per_node = o->ranks_per_node};
+    struct rp_launch_opts l = {.launcher = o->launcher, .nodes = o->nodes, .ranks_per_node = o->ranks_per_node, .rank_from = o->rank_from,
+                               .size_from = o->size_from};
     *j = (struct rp_joining){.where = {.pmi = {.fd = -1}}};
     if (o->place) {
         take_place(j, o->place);
@@ -42,7 +43,9 @@ int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, str
     if (rp_launch_detect(&j->launch, &l, err) < 0)
         return -1;
     if (!j->launch.launcher && (o->nodes > 1 || o->join))
-        return rp_fail(err, RP_USAGE, "%s: nothing tells which process of the job this is: give --node-rank, or start it by a launcher",
+        return rp_fail(err, RP_USAGE,
+                       "%s: nothing tells which process of the job this is: give --node-rank, or --rank-from and --size-from, or start it by "
+                       "a launcher",
                        o->nodes > 1 ? "--nodes" : "--join");
     return 0;
 }

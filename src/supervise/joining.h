@@ -14,7 +14,7 @@
 #include "launch/join.h"
 
 struct rp_joining_opts {
-    const char *launcher, *node_rank, *join, *job_key;
+    const char *launcher, *rank_from, *size_from, *node_rank, *join, *job_key;
     long nodes, ranks_per_node, port, key_fd, timeout;
     const struct rp_joining_place *place; /* NULL: by options and environment */
     int keep_pmi;                         /* as in rp_rendezvous_opts */

@@ -32,6 +32,8 @@ int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int
     if (l->kind == RP_LAUNCH_ALONE && o->ranks_per_node)
         return rp_fail(err, RP_USAGE, "--ranks-per-node is for jobs with one process on each node; for ranks on this machine give --ranks %ld",
                        o->ranks_per_node);
+    if (l->kind == RP_LAUNCH_ALONE && j->joining.key.source && l->note)
+        return rp_fail(err, RP_USAGE, "%s", l->note);
     if (l->kind == RP_LAUNCH_RANKS && o->ranks_per_node > 1)
         return rp_fail(err, RP_USAGE, "%s starts one process for each rank: leave --ranks-per-node out", l->name);
     if (!j->several)

@@ -40,6 +40,7 @@ static void set_environment(const char *words)
 #define SBATCH "SLURM_JOB_ID=4711 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_NTASKS=8 SLURM_NPROCS=8 SLURM_JOB_NUM_NODES=2 SLURM_NODELIST=gpu[07-08]"
 #define PYTORCHJOB "RANK=1 WORLD_SIZE=16 MASTER_ADDR=job-master-0 MASTER_PORT=23456 PET_NPROC_PER_NODE=8 PET_NODE_RANK=1 PET_NNODES=2"
 #define TRAINER "PET_NODE_RANK=1 PET_NNODES=4 PET_NPROC_PER_NODE=auto PET_MASTER_ADDR=job-node-0-0.job PET_MASTER_PORT=29400"
+#define FLUX "FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_TASK_LOCAL_ID=1 FLUX_JOB_NNODES=1 FLUX_JOB_ID=f23ReXsAaB"
 
 static const struct {
     const char *name, *environment;
@@ -89,6 +90,29 @@ static const struct {
     {"Indexed Job with an index outside", "JOB_COMPLETION_INDEX=4", {.nodes = 4}, NULL},
     {"JobSet", "JOB_COMPLETION_INDEX=1 REPRO_JOBSET_INDEX=2 REPRO_JOBSET_PODS=4", {.nodes = 12}, "jobset nodes 9/12 -1/0 9/12 0"},
     {"torchrun in an Indexed Job", TORCHRUN " JOB_COMPLETION_INDEX=0", {.nodes = 2}, "torchrun ranks 9/16 1/8 1/2 0"},
+    {"mpirun_rsh", "MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_RANK=1 MV2_COMM_WORLD_LOCAL_SIZE=2", {0}, "mvapich ranks 3/4 1/2 -1/0 0"},
+    {"mpirun_rsh of MVAPICH 4", "MVP_COMM_WORLD_RANK=1 MVP_COMM_WORLD_SIZE=2", {0}, "mvapich ranks 1/2 -1/0 -1/0 0"},
+    {"Flux without PMI", FLUX, {0}, "flux ranks 1/2 1/0 -1/1 0"},
+    {"Flux with PMI", FLUX " PMI_RANK=1 PMI_SIZE=2 PMI_FD=5", {0}, "mpich ranks 1/2 -1/0 -1/0 0"},
+    {"mpirun in a script that Flux started", OMPI4 " FLUX_TASK_RANK=0 FLUX_JOB_SIZE=1", {0}, "openmpi ranks 3/8 1/2 -1/0 0"},
+    {"jsrun", "JSM_NAMESPACE_RANK=1 JSM_NAMESPACE_SIZE=2 JSM_NAMESPACE_LOCAL_RANK=1 JSM_NAMESPACE_LOCAL_SIZE=2", {0}, "jsrun ranks 1/2 1/2 -1/0 0"},
+    {"PALS", "PALS_RANKID=5 PALS_LOCAL_RANKID=1 PMI_SIZE=8 PMI_LOCAL_SIZE=4", {0}, "pals ranks 5/8 1/4 -1/0 0"},
+    {"PALS without a size", "PALS_RANKID=1 PALS_LOCAL_RANKID=1", {0}, NULL},
+    {"PMIx", "PMIX_RANK=1 PMIX_NAMESPACE=prterun-x@1", {0}, NULL},
+    {"rank 0 of PMIx, with a key", "PMIX_RANK=0 PMIX_NAMESPACE=prterun-x@1", {.several = 1}, NULL},
+    {"rank 0 of PMIx, which may be all", "PMIX_RANK=0 PMIX_NAMESPACE=prterun-x@1", {0}, "- alone 0/1 -1/0 -1/0 0 note"},
+    {"one task of srun --mpi=pmix", "SLURM_JOB_ID=1 SLURM_STEP_ID=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_NTASKS=1 PMIX_RANK=0 PMIX_NAMESPACE=slurm.pmix.1.4",
+     {.several = 1}, "- alone 0/1 -1/0 -1/0 0"},
+    {"a key, and no launcher", "HOME=/", {.several = 1}, "- alone 0/1 -1/0 -1/0 0 note"},
+    {"a key in a shell of salloc", "SLURM_JOB_ID=1 SLURM_STEP_ID=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_NTASKS=8", {.several = 1},
+     "- alone 0/1 -1/0 -1/0 0 note"},
+    {"named variables", "MY_RANK=1 MY_SIZE=3", {.rank_from = "MY_RANK", .size_from = "MY_SIZE"}, "variables ranks 1/3 -1/0 -1/0 0"},
+    {"named variables before others", OMPI4 " MY_SIZE=4", {.rank_from = "PMIX_RANK", .size_from = "MY_SIZE"}, "variables ranks 3/4 -1/0 -1/0 0"},
+    {"one of two named variables", "MY_RANK=1 MY_SIZE=3", {.rank_from = "MY_RANK"}, NULL},
+    {"a named variable that is not set", "MY_SIZE=3", {.rank_from = "MY_RANK", .size_from = "MY_SIZE"}, NULL},
+    {"a named variable that is a secret", "MY_RANK=hunter2 MY_SIZE=3", {.rank_from = "MY_RANK", .size_from = "MY_SIZE"}, NULL},
+    {"named variables with a rank outside", "MY_RANK=3 MY_SIZE=3", {.rank_from = "MY_RANK", .size_from = "MY_SIZE"}, NULL},
+    {"named variables and --node-rank", "MY_RANK=1 MY_SIZE=3", {.rank_from = "MY_RANK", .size_from = "MY_SIZE", .node_rank1 = 1, .nodes = 3}, NULL},
     {"options", "HOME=/", {.nodes = 3, .node_rank1 = 3, .ranks_per_node = 2}, "options nodes 2/3 -1/0 2/3 2"},
     {"options before everything", OMPI4 " " TRAINER, {.nodes = 3, .node_rank1 = 1}, "options nodes 0/3 -1/0 0/3 0"},
     {"options without the number of nodes", "HOME=/", {.node_rank1 = 1}, NULL},
@@ -128,7 +152,7 @@ TEST(document)
     rp_json_write_line(&text, j);
     CHECK_STR(text.data, "{\"decided_by\":[\"RANK\",\"WORLD_SIZE\"],\"kind\":\"ranks\",\"launcher\":\"torchrun\",\"local_rank\":1,\"local_size\":8,"
                          "\"node\":1,\"nodes\":2,\"rank\":9,\"size\":16}\n");
-    CHECK(strcmp(rp_launch_ids(), "openmpi|torchrun|mpich|srun|pytorchjob|trainer|jobset|indexed-job") == 0, "%s", rp_launch_ids());
+    CHECK(strcmp(rp_launch_ids(), "openmpi|torchrun|mpich|srun|mvapich|flux|jsrun|pytorchjob|trainer|jobset|indexed-job|pals|pmix") == 0, "%s", rp_launch_ids());
 }
 
 /* ---- where rank 0 is ---- */
@@ -161,6 +185,11 @@ static const struct {
     {"PyTorchJob", PYTORCHJOB, {0}, {0}, "MASTER_ADDR job-master-0 port N"},
     {"Trainer", TRAINER, {0}, {0}, "PET_MASTER_ADDR job-node-0-0.job port N"},
     {"Indexed Job without a service", "JOB_COMPLETION_INDEX=1", {.nodes = 2}, {0}, NULL},
+    {"Flux on one node", FLUX, {0}, {0}, "this host 127.0.0.1 port N"},
+    {"Flux on two", FLUX " FLUX_JOB_NNODES=2", {0}, {0}, NULL},
+    {"jsrun", "JSM_NAMESPACE_RANK=1 JSM_NAMESPACE_SIZE=2", {0}, {.join = "node1"}, "--join node1 port N"},
+    {"named variables without --join", "A=0 B=2", {.rank_from = "A", .size_from = "B"}, {0}, NULL},
+    {"named variables", "A=0 B=2", {.rank_from = "A", .size_from = "B"}, {.join = "node1:77"}, "--join node1 port 77"},
     {"--join", SRUN, {0}, {.join = "192.0.2.1:5000"}, "--join 192.0.2.1 port 5000"},
     {"--join without a port", SRUN, {0}, {.join = "node9"}, "--join node9 port 62569"},
     {"--join with IPv6", SRUN, {0}, {.join = "[2001:db8::9]:77"}, "--join 2001:db8::9 port 77"},
@@ -243,13 +272,15 @@ TEST(ids)
     static const char *const same[][2] = {{OMPI4, OMPI4 " OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_RANK=0 PMIX_SERVER_URI41=x;tcp4://127.0.0.1:5"},
                                           {TORCHRUN, TORCHRUN " RANK=0 LOCAL_RANK=0 GROUP_RANK=0 MASTER_ADDR=localhost"},
                                           {SRUN, SRUN " SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=0"},
-                                          {PYTORCHJOB, PYTORCHJOB " RANK=0 PET_NODE_RANK=0 MASTER_ADDR=localhost"}};
+                                          {PYTORCHJOB, PYTORCHJOB " RANK=0 PET_NODE_RANK=0 MASTER_ADDR=localhost"},
+                                          {FLUX, FLUX " FLUX_TASK_RANK=0 FLUX_TASK_LOCAL_ID=0"}};
     static const char *const other[][2] = {{TORCHRUN, TORCHRUN " TORCHELASTIC_RESTART_COUNT=1"},
                                            {TORCHRUN, TORCHRUN " MASTER_PORT=29401"},
                                            {SRUN, SRUN " SLURM_STEP_ID=3"},
-                                           {SRUN, SRUN " SLURM_JOB_ID=4712"}};
-    for (size_t i = 0; i < 8; i++) {
-        const char *const *pair = i < 4 ? same[i] : other[i - 4];
+                                           {SRUN, SRUN " SLURM_JOB_ID=4712"},
+                                           {FLUX, FLUX " FLUX_JOB_ID=f23ReXsAaC"}};
+    for (size_t i = 0; i < 10; i++) {
+        const char *const *pair = i < 5 ? same[i] : other[i - 5];
         struct rp_launch l;
         struct rp_rendezvous r[2];
         struct rp_err err = {0};
@@ -257,7 +288,7 @@ TEST(ids)
             set_environment(pair[k]);
             CHECK(rp_launch_detect(&l, NULL, &err) == 0 && rp_rendezvous_find(&r[k], &l, NULL, 0, &err) == 0, "%s", err.msg);
         }
-        CHECK((r[0].port == r[1].port && strcmp(r[0].job, r[1].job) == 0) == (i < 4), "pair %zu: %d %d", i, r[0].port, r[1].port);
+        CHECK((r[0].port == r[1].port && strcmp(r[0].job, r[1].job) == 0) == (i < 5), "pair %zu: %d %d", i, r[0].port, r[1].port);
     }
     CHECK(rp_rendezvous_port_of(0) == 61440 && rp_rendezvous_port_of(4095) == 65535 && rp_rendezvous_port_of(4096) == 61440, "the range");
 }

@@ -47,6 +47,22 @@ words
 [ ! -e unpacked ] || fail "samples were unpacked before the key was looked for"
 exit_of 2 env OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 PMI_RANK=0 PMI_SIZE=2 "$REPRO" launch whoami
 words
+# Several processes that nothing tells apart are no runs of one process, whatever starts them.
+for args in "run bert_tiny_fp32 --steps 1 --store unpacked" "exec -- true"; do
+    # shellcheck disable=SC2086 # several words
+    exit_of 2 env REPRO_JOB_KEY="$(cat one.txt)" "$REPRO" $args
+    words
+    # shellcheck disable=SC2086
+    exit_of 2 env REPRO_JOB_KEY="$(cat one.txt)" PMIX_RANK=0 PMIX_NAMESPACE=prterun-x@1 "$REPRO" $args
+    words
+done
+exit_of 2 env A=1 B=2 "$REPRO" run bert_tiny_fp32 --rank-from A --size-from B
+words
+exit_of 2 "$REPRO" run bert_tiny_fp32 --rank-from A --size-from B
+words
+exit_of 2 "$REPRO" run bert_tiny_fp32 --hosts localhost,a --rank-from A --size-from B
+words
+[ ! -e unpacked ] || fail "samples were unpacked, or a bundle was made"
 exit_of 4 env REPRO_JOB_KEY=0123 "$REPRO" launch whoami
 words
 # Two processes without a launcher, the key in a file and on standard input; the leader ends if nobody comes.
@@ -63,6 +79,12 @@ exit_of 0 "$REPRO" launch whoami --meet -q --nodes 2 --node-rank 1 --join 127.0.
 wait $!
 grep -q '; ranks 0 to 1 of 3, local rank 0, host 0 of 1$' lead.txt || { cat lead.txt >&2; fail "the leader's line"; }
 sed 's/.*; \(rank 2\)/\1/; s/-*[0-9.]* ms/N ms/g' out.txt
+# And the same of a launcher that has no row, whose variables are named.
+THEIR_RANK=0 THEIR_SIZE=2 "$REPRO" launch whoami --meet -q --rank-from THEIR_RANK --size-from THEIR_SIZE --join 127.0.0.1:61399 --job-key key >lead.txt &
+exit_of 0 env THEIR_RANK=1 THEIR_SIZE=2 "$REPRO" launch whoami --meet -q --rank-from THEIR_RANK --size-from THEIR_SIZE --join 127.0.0.1:61399 --job-key key
+wait $!
+grep -q '^process 0 of 2, started by the launcher of --rank-from (THEIR_RANK);.*; rank 0 of 2, local rank 0, host 0 of 1$' lead.txt ||
+    { cat lead.txt >&2; fail "the leader's line by variables"; }
 exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 0 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q
 words
 exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q

@@ -128,7 +128,8 @@ refused --ranks bert_tiny_fp32 --nodes 2 --node-rank 0 --join 127.0.0.1 --ranks 
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 refused "mpirun started" bert_tiny_fp32 --ranks 2
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 refused "leave --ranks-per-node out" bert_tiny_fp32 --ranks-per-node 2
 refused "give --ranks 2" bert_tiny_fp32 --ranks-per-node 2
-refused "on one machine" bert_tiny_fp32 --layout 1024x1x1
+refused "nothing tells which of its processes" bert_tiny_fp32 --ranks 2
+(unset REPRO_JOB_KEY && refused "on one machine" bert_tiny_fp32 --layout 1024x1x1)
 # A job of one node has the ranks of that node.
 exit_of 0 "$REPRO" run bert_tiny_fp32 --set train.accumulation_steps=2 --steps 1 --nodes 1 --node-rank 0 --ranks-per-node 2 -o node.repro.tar.zst
 ranks_in node.repro.tar.zst 2
