@@ -2,7 +2,7 @@
  *
  * /proc/self/cgroup has "0::/path" for version 2 and "4:cpu,cpuacct:/path" for version 1. The groups are looked for under
  * /sys/fs/cgroup (version 1: /sys/fs/cgroup/<controller>); when the path does not exist there, as in a container that sees only its
- * own part of the tree, the top of the mount is this process's group. Limits of version 2 are the least on the way to the top.
+ * own part of the tree, the top of the mount is this process's group. Limits are the least on the way to the top.
  * Names of groups are identities: what leaves this file has their known parts, and hashes in place of the others. */
 #include "base/text.h"
 #include "capture/container/container.h"
@@ -130,62 +130,89 @@ static void rename_in_record(const struct rp_probe *p, const char *mount, const 
         }
 }
 
-/* ---- version 2 ---- */
+/* ---- limits ---- */
 
-/* "max" (-1), a number, or of cpu.max "quota period" and "max period" in microseconds: processors = quota / period. 0, or -1. */
+struct limit {
+    const char *name, *file, *unit;
+    const char *period; /* of version 1, whose quota has its period in another file; NULL: none */
+    int is_quota;
+};
+
+/* "max" (-1), a number, or of cpu.max "quota period" and "max period" in microseconds: processors = quota / period. 0, or -1. Version 1 has
+ * a quota of -1, and about 2^63 bytes of memory, where there is no limit. */
 static int parse_limit(const char *text, int is_quota, double *limit)
 {
     char word[32], rest[2];
     long long period = 1;
     int64_t n = 0;
     int words = is_quota ? sscanf(text, "%31s %lld", word, &period) - 1 : sscanf(text, "%31s %1s", word, rest);
-    if (words != 1 || period <= 0 || (strcmp(word, "max") != 0 && rp_parse_count(word, &n) < 0))
+    const int is_none = strcmp(words == 1 ? word : "", "max") == 0 || (is_quota && strcmp(words == 1 ? word : "", "-1") == 0);
+    if (words != 1 || period <= 0 || (!is_none && rp_parse_count(word, &n) < 0))
         return -1;
-    *limit = strcmp(word, "max") == 0 ? -1 : (double)n / (double)period;
+    *limit = is_none || n >= (int64_t)1 << 60 ? -1 : (double)n / (double)period;
     return 0;
 }
 
-/* The least value of a file of limits, from `group` up to the top of the mount; without any, what its own group has. */
-static void put_lowest_limit(struct rp_probe *p, const char *name, const char *group, const char *file,
-                             const char *unit)
+/* 1: *limit is known; *t has what the file said. */
+static int read_limit(struct rp_probe *p, struct rp_text *t, const struct limit *l, const char *dir, const char *path, double *limit)
 {
-    char path[MAX_GROUP + 64], dir[MAX_GROUP], *slash = dir;
-    int is_quota = strcmp(file, "cpu.max") == 0;
+    char other[MAX_GROUP + 96];
+    rp_text_read(t, p, path);
+    if (t->state != RP_STATE_OK || !l->period)
+        return t->state == RP_STATE_OK && parse_limit(t->bytes.data, l->is_quota, limit) == 0;
+    RP_TEXT period;
+    rp_text_read(&period, p, RP_FORMAT(other, "%s/%s", dir, l->period));
+    RP_FREE char *both = rp_asprintf("%s %s", t->bytes.data, period.state == RP_STATE_OK ? period.bytes.data : "");
+    return parse_limit(both, 1, limit) == 0;
+}
+
+static void put_limit(struct rp_probe *p, const struct limit *l, double limit, const char *path)
+{
+    if (l->is_quota)
+        rp_put_real(p->out, l->name, limit, path, l->unit);
+    else
+        rp_put_int(p->out, l->name, (int64_t)limit, path, l->unit);
+}
+
+/* The least value of a file of limits, from `group` up to the top of the mount; without any, what its own group has. Returns it, or -1. */
+static double put_lowest_limit(struct rp_probe *p, const struct limit *l, const char *mount, const char *group)
+{
+    char path[MAX_GROUP + 96], dir[MAX_GROUP + 64], *group_at = dir + strlen(mount), *slash = group_at;
     double least = -1, limit;
-    snprintf(dir, sizeof dir, "%s", strcmp(group, "/") == 0 ? "" : group);
+    RP_FORMAT(dir, "%s%s", mount, strcmp(group, "/") == 0 ? "" : group);
     while (slash) {
         RP_TEXT t;
-        rp_text_read(&t, p, RP_FORMAT(path, V2 "%s/%s", dir, file));
-        int known = t.state == RP_STATE_OK && parse_limit(t.bytes.data, is_quota, &limit) == 0;
+        RP_FORMAT(path, "%s/%s", dir, l->file);
+        const int known = read_limit(p, &t, l, dir, path, &limit);
         if (known && limit >= 0 && (least < 0 || limit < least)) {
             least = limit;
-            if (is_quota)
-                rp_put_real(p->out, name, limit, path, unit);
-            else
-                rp_put_int(p->out, name, (int64_t)limit, path, unit);
-        } else if (!json_object_get(p->out, name)) {
+            put_limit(p, l, limit, path);
+        } else if (!json_object_get(p->out, l->name)) {
             if (known)
-                rp_put_str(p->out, name, "max", path);
+                rp_put_str(p->out, l->name, "max", path);
             else
-                rp_put_invalid(p->out, name, &t, unit, is_quota ? "not 'quota period'" : "neither a number nor 'max'");
+                rp_put_invalid(p->out, l->name, &t, l->unit, l->is_quota ? "not a quota and a period" : "neither a number nor 'max'");
         }
-        slash = strrchr(dir, '/');
+        slash = strrchr(group_at, '/');
         if (slash)
             *slash = 0;
     }
+    return least;
 }
+
+/* ---- version 2 ---- */
 
 static void put_limits_v2(struct rp_probe *p, const char *group)
 {
-    static const char *const limits[][3] = {{"cpu_limit", "cpu.max", "CPUs"},
-                                            {"memory_limit", "memory.max", "B"},
-                                            {"memory_high", "memory.high", "B"},
-                                            {"swap_limit", "memory.swap.max", "B"},
-                                            {"pids_limit", "pids.max", "tasks"}};
+    static const struct limit limits[] = {{"cpu_limit", "cpu.max", "CPUs", NULL, 1},
+                                          {"memory_limit", "memory.max", "B", NULL, 0},
+                                          {"memory_high", "memory.high", "B", NULL, 0},
+                                          {"swap_limit", "memory.swap.max", "B", NULL, 0},
+                                          {"pids_limit", "pids.max", "tasks", NULL, 0}};
     char path[MAX_GROUP + 64];
     const char *dir = strcmp(group, "/") == 0 ? "" : group;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        put_lowest_limit(p, limits[i][0], group, limits[i][1], limits[i][2]);
+        put_lowest_limit(p, &limits[i], V2, group);
     rp_put_number(p, p->out, "cpu_weight", RP_FORMAT(path, V2 "%s/cpu.weight", dir), 1, NULL);
     rp_put_cpus(p, p->out, "cpuset", RP_FORMAT(path, V2 "%s/cpuset.cpus.effective", dir));
     rp_put_cpus(p, p->out, "cpuset_nodes", RP_FORMAT(path, V2 "%s/cpuset.mems.effective", dir));
@@ -193,49 +220,50 @@ static void put_limits_v2(struct rp_probe *p, const char *group)
 
 /* ---- version 1 ---- */
 
-/* Directory of the group of `controller`: its path when that exists here, else the top of its mount. */
-static void directory_v1(struct rp_probe *p, const struct rp_text *t, const char *controller, const char *file, char out[MAX_GROUP + 64])
+/* The group of `controller`: its path when that exists here, else the top of its mount. */
+static void group_v1(struct rp_probe *p, const struct rp_text *t, const char *mount, const char *file, char group[MAX_GROUP])
 {
-    char group[MAX_GROUP];
-    if (group_path(t, controller, group) == 0) {
-        snprintf(out, MAX_GROUP + 64, V2 "/%s", controller);
-        rename_in_record(p, out, group);
-        snprintf(out, MAX_GROUP + 64, V2 "/%s%s/%s", controller, strcmp(group, "/") == 0 ? "" : group, file);
-        if (rp_probe_exists(p, out))
+    char path[MAX_GROUP + 96];
+    if (group_path(t, mount + sizeof V2, group) == 0) {
+        rename_in_record(p, mount, group);
+        if (rp_probe_exists(p, RP_FORMAT(path, "%s%s/%s", mount, strcmp(group, "/") == 0 ? "" : group, file)))
             return;
     }
-    snprintf(out, MAX_GROUP + 64, V2 "/%s/%s", controller, file);
+    snprintf(group, MAX_GROUP, "/");
 }
 
-/* A quota of -1 and a memory limit of about 2^63 are version 1's ways to say none. */
+/* What holds for the group of all limits above it, those too that a container does not see. */
+static void put_memory_of_all(struct rp_probe *p, const struct limit *l, const char *mount, const char *group, double least)
+{
+    static const char word[] = "hierarchical_memory_limit ";
+    char path[MAX_GROUP + 96];
+    int64_t n;
+    RP_FORMAT(path, "%s%s/memory.stat", mount, strcmp(group, "/") == 0 ? "" : group);
+    RP_TEXT t;
+    rp_text_read(&t, p, path);
+    const char *line = t.state == RP_STATE_OK ? strstr(t.bytes.data, word) : NULL;
+    RP_FREE char *digits = line ? rp_asprintf("%.*s", (int)strcspn(line + sizeof word - 1, "\n"), line + sizeof word - 1) : NULL;
+    if (digits && rp_parse_count(digits, &n) == 0 && n < (int64_t)1 << 60 && (least < 0 || (double)n < least))
+        put_limit(p, l, (double)n, path);
+}
+
 static void put_limits_v1(struct rp_probe *p, const struct rp_text *t)
 {
-    char quota_path[MAX_GROUP + 64], period_path[MAX_GROUP + 64], path[MAX_GROUP + 64];
-    directory_v1(p, t, "cpu", "cpu.cfs_quota_us", quota_path);
-    directory_v1(p, t, "cpu", "cpu.cfs_period_us", period_path);
-    RP_TEXT quota, period;
-    rp_text_read(&quota, p, quota_path);
-    rp_text_read(&period, p, period_path);
-    int64_t q, us;
-    int is_read = quota.state == RP_STATE_OK;
-    if (is_read && strncmp(quota.bytes.data, "-1", 2) == 0)
-        rp_put_str(p->out, "cpu_limit", "max", quota_path);
-    else if (is_read && rp_parse_count(quota.bytes.data, &q) == 0 && period.state == RP_STATE_OK &&
-             rp_parse_count(period.bytes.data, &us) == 0 && us > 0)
-        rp_put_real(p->out, "cpu_limit", (double)q / (double)us, quota_path, "CPUs");
-    else
-        rp_put_invalid(p->out, "cpu_limit", &quota, "CPUs", "not a quota and a period");
-
-    directory_v1(p, t, "memory", "memory.limit_in_bytes", path);
-    rp_put_limit(p, p->out, "memory_limit", path, "B");
-    if (json_integer_value(json_object_get(json_object_get(p->out, "memory_limit"), "value")) >= (json_int_t)1 << 60)
-        rp_put_str(p->out, "memory_limit", "max", path);
-    directory_v1(p, t, "pids", "pids.max", path);
-    rp_put_limit(p, p->out, "pids_limit", path, "tasks");
-    directory_v1(p, t, "cpuset", "cpuset.cpus", path);
-    rp_put_cpus(p, p->out, "cpuset", path);
-    directory_v1(p, t, "cpuset", "cpuset.mems", path);
-    rp_put_cpus(p, p->out, "cpuset_nodes", path);
+    static const struct limit cpu = {"cpu_limit", "cpu.cfs_quota_us", "CPUs", "cpu.cfs_period_us", 1},
+                              memory = {"memory_limit", "memory.limit_in_bytes", "B", NULL, 0},
+                              pids = {"pids_limit", "pids.max", "tasks", NULL, 0};
+    char group[MAX_GROUP], path[MAX_GROUP + 96];
+    group_v1(p, t, V2 "/cpu", cpu.file, group);
+    put_lowest_limit(p, &cpu, V2 "/cpu", group);
+    group_v1(p, t, V2 "/memory", memory.file, group);
+    put_memory_of_all(p, &memory, V2 "/memory", group, put_lowest_limit(p, &memory, V2 "/memory", group));
+    group_v1(p, t, V2 "/pids", pids.file, group);
+    put_lowest_limit(p, &pids, V2 "/pids", group);
+    static const char *const sets[][2] = {{"cpuset", "cpuset.cpus"}, {"cpuset_nodes", "cpuset.mems"}};
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        group_v1(p, t, V2 "/cpuset", sets[i][1], group);
+        rp_put_cpus(p, p->out, sets[i][0], RP_FORMAT(path, V2 "/cpuset%s/%s", strcmp(group, "/") == 0 ? "" : group, sets[i][1]));
+    }
 }
 
 /* The group's name is hidden, so it may not show in the sources: "/sys/fs/cgroup/<group>/cpu.max",
