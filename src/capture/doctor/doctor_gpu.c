@@ -19,6 +19,38 @@ static const char *module_version(const struct rp_doctor *d)
     return rp_known_text(d->probes, "nvidia.version");
 }
 
+/* Machines whose driver is not of a package: Windows' serves WSL 2, where a Linux driver would replace the library that leads to it, and
+ * Jetson's is a part of JetPack. */
+static int kernel_has(const struct rp_doctor *d, const char *word)
+{
+    const char *release = rp_known_text(d->probes, "kernel.release");
+    return release && strstr(release, word) != NULL;
+}
+
+static int in_wsl(const struct rp_doctor *d)
+{
+    return kernel_has(d, "microsoft");
+}
+
+static int on_jetson(const struct rp_doctor *d)
+{
+    return kernel_has(d, "tegra");
+}
+
+/* Where the driver of Windows is mounted, in a container too. */
+static int has_wsl_driver(const struct rp_doctor *d)
+{
+    const char *path = rp_known_text(json_object_get(rp_group(d->probes, "cuda.libraries"), "libcuda.so.1"), "path");
+    return path && strncmp(path, "/usr/lib/wsl/", 13) == 0;
+}
+
+static const char *driver_remedy(const struct rp_doctor *d)
+{
+    if (in_wsl(d))
+        return "update NVIDIA's driver on Windows, then wsl --shutdown; never install a Linux driver in WSL";
+    return on_jetson(d) ? "apt install nvidia-jetpack # the driver is a part of it, and of the image that was flashed" : DRIVER;
+}
+
 /* NVIDIA's GPUs on the PCI bus, with or without a driver. */
 static int on_the_bus(const struct rp_doctor *d)
 {
@@ -54,10 +86,16 @@ static int has_cuda(const struct rp_doctor *d)
 
 void rp_doctor_driver(struct rp_doctor *d)
 {
-    const char *remedy = rp_doctor_in_container(d) ? IN_CONTAINER : DRIVER;
+    const int contained = rp_doctor_in_container(d);
+    const char *remedy = !contained ? driver_remedy(d) : on_jetson(d) ? "docker run --runtime nvidia" : IN_CONTAINER;
     if (module_version(d) || json_object_size(rp_group(d->probes, "gpu.devices")) > 0)
         return;
-    if (rp_known_text(d->probes, "nvidia.modules.nouveau"))
+    if (in_wsl(d) && has_wsl_driver(d)) /* all that belongs here: the kernel's part is Windows' */
+        rp_doctor_report(d, RP_DOCTOR_NOTE, driver_remedy(d), "that of Windows, which has shown no GPU here");
+    else if (on_jetson(d) && !contained && has_cuda(d))
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "use JetPack's own; no package of a driver belongs on a Jetson",
+                         "that of JetPack, which has no version to be read");
+    else if (rp_known_text(d->probes, "nvidia.modules.nouveau"))
         rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "nouveau holds the GPU");
     else if (on_the_bus(d) > 0)
         rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "none, for %d GPU(s) on the bus", on_the_bus(d));
@@ -82,7 +120,7 @@ void rp_doctor_driver_age(struct rp_doctor *d)
     const char *driver = module_version(d), *cuda = rp_known_text(d->probes, "gpu.cuda_runtime_version");
     const char *oldest = oldest_driver(cuda ? cuda : "12.9");
     if (driver && oldest && rp_compare_versions(driver, oldest) < 0)
-        rp_doctor_report(d, RP_DOCTOR_STOP, DRIVER, "%s; CUDA %s needs %s", driver, cuda ? cuda : "12", oldest);
+        rp_doctor_report(d, RP_DOCTOR_STOP, driver_remedy(d), "%s; CUDA %s needs %s", driver, cuda ? cuda : "12", oldest);
 }
 
 /* After an update without a restart the libraries are newer than the module that is loaded; a container may bring its own. */
