@@ -90,7 +90,7 @@ static int count_distinct(int64_t *v, int n)
     return distinct;
 }
 
-/* -1: no such file, -2: no number in it */
+/* -1: no such file, or the kernel's own -1 for unknown; -2: no number in it */
 static int64_t read_id(const struct rp_probe *p, int cpu, const char *file)
 {
     char path[100];
@@ -99,13 +99,40 @@ static int64_t read_id(const struct rp_probe *p, int cpu, const char *file)
     rp_text_read(&t, p, RP_FORMAT(path, CPU "/cpu%d/topology/%s", cpu, file));
     if (t.state != RP_STATE_OK)
         return -1;
+    if (strcmp(t.bytes.data, "-1\n") == 0)
+        return -1;
     return rp_parse_count(t.bytes.data, &id) == 0 && id < 1 << 20 ? id : -2;
 }
 
-/* Sockets: distinct package ids; cores: distinct (package, core) of the processors that are online. */
+/* Processors that are the first of their threads; 0: not known of all of them. */
+static int count_first_threads(const struct rp_probe *p, const int *cpu, int n)
+{
+    static const char *const names[] = {"thread_siblings_list", "core_cpus_list"};
+    int *list = rp_alloc(RP_MAX_CPUS * sizeof *list), cores = 0, known = 0;
+    for (int i = 0; i < n && known == i; i++) {
+        int lowest = RP_MAX_CPUS, own = 0;
+        for (int k = 0; k < 2 && !own; k++) {
+            char path[100];
+            RP_TEXT t;
+            rp_text_read(&t, p, RP_FORMAT(path, CPU "/cpu%d/topology/%s", cpu[i], names[k]));
+            const int threads = t.state == RP_STATE_OK ? rp_parse_cpus(t.bytes.data, list, RP_MAX_CPUS) : 0;
+            for (int j = 0; j < threads; j++) {
+                lowest = list[j] < lowest ? list[j] : lowest;
+                own |= list[j] == cpu[i];
+            }
+        }
+        known += own;
+        cores += own && lowest == cpu[i];
+    }
+    free(list);
+    return known == n ? cores : 0;
+}
+
+/* Sockets: distinct package ids; cores: distinct (package, core) of the processors that are online, unless the kernel's lists of threads
+ * tell otherwise: ids begin anew in every cluster of Arm processors, and may be -1. */
 static void put_topology(struct rp_probe *p, const struct rp_text *online)
 {
-    static const char source[] = CPU "/cpu*/topology/{physical_package_id,core_id}";
+    static const char source[] = CPU "/cpu*/topology/{physical_package_id,core_id}", threads[] = CPU "/cpu*/topology/thread_siblings_list";
     int *cpu = rp_alloc(RP_MAX_CPUS * sizeof *cpu);
     int n = online->state == RP_STATE_OK ? rp_parse_cpus(online->bytes.data, cpu, RP_MAX_CPUS) : -1, known = 0, garbage = 0;
     int64_t *package = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *package), *core = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *core);
@@ -117,8 +144,11 @@ static void put_topology(struct rp_probe *p, const struct rp_text *online)
         package[known] = pkg;
         core[known++] = pkg << 20 | id;
     }
+    const int first = count_first_threads(p, cpu, n), by_id = n > 0 && known == n;
     for (int i = 0; i < 2; i++)
-        if (n > 0 && known == n)
+        if (i && first && !(by_id && count_distinct(core, n) == first))
+            rp_put_int(p->out, "cores", first, threads, NULL);
+        else if (by_id)
             rp_put_int(p->out, i ? "cores" : "sockets", count_distinct(i ? core : package, n), source, NULL);
         else
             rp_put(p->out, i ? "cores" : "sockets", garbage ? RP_STATE_ERROR : RP_STATE_ABSENT, NULL, source, NULL,
