@@ -63,6 +63,29 @@ static int by_path(const void *a, const void *b)
     return c ? c : (x->status > y->status) - (x->status < y->status);
 }
 
+/* Is it absent because a sparse checkout leaves it out? libgit2 takes such files for deleted. One that is there was changed by hand. */
+static int is_left_out(git_index *index, const git_diff_delta *d)
+{
+    const git_index_entry *e = index && d->status == GIT_DELTA_DELETED ? git_index_get_bypath(index, d->old_file.path, 0) : NULL;
+    return e && e->flags_extended & GIT_INDEX_ENTRY_SKIP_WORKTREE && git_oid_equal(&e->id, &d->old_file.id);
+}
+
+/* The differences by path into delta, [git_diff_num_deltas()]; returns how many there are. */
+static size_t list_differences(const git_diff_delta **delta, git_diff *diff, git_repository *repo)
+{
+    git_index *index = NULL;
+    size_t n = 0;
+    if (git_repository_index(&index, repo) < 0)
+        index = NULL;
+    for (size_t i = 0; i < git_diff_num_deltas(diff); i++) {
+        delta[n] = git_diff_get_delta(diff, i);
+        n += !is_left_out(index, delta[n]);
+    }
+    git_index_free(index);
+    qsort(delta, n, sizeof(void *), by_path);
+    return n;
+}
+
 /* A pointer of Git LFS whose file is the one that it points at. */
 static int is_its_pointer(const struct rp_buf *from, const char *sha256)
 {
@@ -186,13 +209,10 @@ void rp_git_changes(const struct rp_git_job *j, json_t *out)
         rp_git_fail(out, why);
         return;
     }
-    c.n = git_diff_num_deltas(diff);
-    c.delta = rp_alloc((c.n + 1) * sizeof(void *));
-    for (size_t i = 0; i < c.n; i++) {
-        c.delta[i] = git_diff_get_delta(diff, i);
+    c.delta = rp_alloc((git_diff_num_deltas(diff) + 1) * sizeof(void *));
+    c.n = list_differences(c.delta, diff, j->repo);
+    for (size_t i = 0; i < c.n; i++)
         *(c.delta[i]->status == GIT_DELTA_UNTRACKED ? &c.untracked : &c.modified) += 1;
-    }
-    qsort(c.delta, c.n, sizeof(void *), by_path);
     rp_sha256_init(&c.hash);
     c.changed = json_array();
     c.unknown = json_array();
@@ -217,7 +237,9 @@ static const char *look_into(const struct rp_git_job *j, const char *path, char 
     if (git_reference_name_to_id(&id, repo, "HEAD") == 0)
         git_oid_tostr(commit, GIT_OID_HEXSZ + 1, &id);
     int rc = rp_git_compare(&diff, j, repo, 0, &detail);
-    size_t n = rc == 0 ? git_diff_num_deltas(diff) : 0;
+    const git_diff_delta **delta = rp_alloc((rc == 0 ? git_diff_num_deltas(diff) + 1 : 1) * sizeof *delta);
+    size_t n = rc == 0 ? list_differences(delta, diff, repo) : 0;
+    free(delta);
     git_diff_free(diff);
     git_repository_free(repo);
     return rc < 0 ? "error" : n ? "modified" : "clean";
