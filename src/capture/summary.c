@@ -208,7 +208,18 @@ static void show_cpu(struct summary_page *p)
         put_fact(p, "turbo", off > 0 ? "on" : "off");
 }
 
-/* "2 nodes (0-1), balancing on" */
+/* Nodes without processors: the memory of a GPU of Grace Hopper, or of CXL. */
+static int memory_only_nodes(struct summary_page *p)
+{
+    const char *name, *cpus;
+    json_t *node;
+    int n = 0;
+    json_object_foreach((json_t *)rp_group(p->probes, "memory.nodes"), name, node)
+        n += (cpus = rp_known_text(node, "cpus")) && !*cpus;
+    return n;
+}
+
+/* "2 nodes (0-1), balancing on", "9 nodes (0-8), 8 of them memory only" */
 static void show_numa(struct summary_page *p)
 {
     RP_BUF text = {0};
@@ -218,6 +229,9 @@ static void show_numa(struct summary_page *p)
         rp_buf_puts(&text, "1 node");
     else if (n > 1)
         rp_buf_printf(&text, "%d nodes (%s)", n, nodes);
+    const int bare = n > 1 ? memory_only_nodes(p) : 0;
+    if (bare)
+        rp_buf_printf(&text, ", %d of them memory only", bare);
     if (balancing)
         rp_buf_printf(&text, "%sbalancing %s", text.size ? ", " : "", strcmp(balancing, "0") == 0 ? "off" : "on");
     put_text(p, "NUMA", &text);
