@@ -210,7 +210,8 @@ const struct rp_command rp_cmd_launch = {
         "whoami shows which of several processes this one is, and by which variables. Started in the place of 'repro run', with --meet, "
         "it joins the other processes and shows what they agreed on: ranks, hosts and the offsets of their clocks. Two launchers that "
         "disagree are refused; --launcher chooses one. Without any, give --nodes, --node-rank and --join; where another "
-        "launcher sets variables, --rank-from and --size-from with their names. A key of the job without either is refused. Launchers, in the order in "
+        "launcher sets variables, --rank-from and --size-from with their names. A key of the job without either is refused. "
+        "Launchers, in the order in "
         "which they win:\n"
 #define LAUNCHER(row, id, name, ...) "  " id " (" name ")\n"
 #define LAUNCHER_ALSO(...)
