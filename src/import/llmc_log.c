@@ -1,15 +1,14 @@
 /* llm.c (github.com/karpathy/llm.c), train_gpt2.cu, train_gpt2.c and train_gpt2.py, in the forms that they have had:
  *
- *     step   61/74 | loss 3.208939 (+nanz)| norm 1.4800 (+nanz)| lr 3.00e-04 | 44.57 ms | -100.0% bf16 MFU | 91886
- * tok/s step    1/74: train loss 4.367631 (acc 4.367631) (62.335312 ms, 65709 tok/s) step 1: train loss 4.367631 (took
- * 1234.500000 ms)
+ *     step   61/74 | loss 3.208939 (+nanz)| norm 1.4800 (+nanz)| lr 3.00e-04 | 44.57 ms | -100.0% bf16 MFU | 91886 tok/s
+ *     step    1/74: train loss 4.367631 (acc 4.367631) (62.335312 ms, 65709 tok/s)
+ *     step 1: train loss 4.367631 (took 1234.500000 ms)
  *
  * The time is that of the step, without evaluation; tokens per second are a moving mean in newer versions. Facts come
  * from the table that the program prints, `| sequence length T     | 1024 |`. */
 #include "import/printed.h"
 #include "import/scan.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -114,23 +113,6 @@ static int llmc_line(struct rp_import_source *src, void *state, char *line, size
     return 0;
 }
 
-static int put_batch(struct rp_import_source *src, const struct llmc_log *s, struct rp_err *err)
-{
-    struct rp_imported *d = &src->draft;
-    int64_t length = rp_imported_get(d, "sequence_length");
-    if (s->tokens < 1)
-        return 0;
-    if (length > 0 && s->tokens % length)
-        return rp_fail(err, RP_MALFORMED,
-                       "%s:%" PRId64 ": a total batch of %" PRId64 " tokens is no whole number of sequences of %" PRId64
-                       " tokens; give the length with --set sequence_length=N",
-                       src->lines.name, s->tokens_line, s->tokens, length);
-    if (length > 0)
-        rp_imported_count(d, "global_batch", s->tokens / length, s->tokens_line);
-    src->window.tokens = (double)s->tokens;
-    return 0;
-}
-
 static int llmc_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
     struct llmc_log *s = state;
@@ -138,7 +120,7 @@ static int llmc_end(struct rp_import_source *src, void *state, struct rp_err *er
     rp_imported_text(d, "framework", "llm.c", src->window.first_line);
     if (!json_object_get(d->row, "label"))
         rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
-    if (put_batch(src, s, err) < 0 || rp_printed_end(&s->printed, src, err) < 0 ||
+    if (rp_printed_tokens(src, s->tokens, s->tokens_line, err) < 0 || rp_printed_end(&s->printed, src, err) < 0 ||
         rp_window_finish(&src->window, d, src->opts->unit ? src->opts->unit : "sequences/s", "tokens/s", &src->lines,
                          err) < 0)
         return -1;

@@ -152,23 +152,6 @@ static int nanogpt_line(struct rp_import_source *src, void *state, char *line, s
     return 0;
 }
 
-static int put_tokens(struct rp_import_source *src, const struct nanogpt_log *s, struct rp_err *err)
-{
-    struct rp_imported *d = &src->draft;
-    int64_t length = rp_imported_get(d, "sequence_length");
-    if (!s->tokens)
-        return 0;
-    if (length > 0 && s->tokens % length)
-        return rp_fail(err, RP_MALFORMED,
-                       "%s:%" PRId64 ": %" PRId64 " tokens per iteration are no whole number of sequences of %" PRId64
-                       " tokens; give the length with --set sequence_length=N",
-                       src->lines.name, s->tokens_line, s->tokens, length);
-    if (length > 0)
-        rp_imported_count(d, "global_batch", s->tokens / length, s->tokens_line);
-    src->window.tokens = (double)s->tokens;
-    return 0;
-}
-
 static int nanogpt_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
     struct nanogpt_log *s = state;
@@ -180,7 +163,7 @@ static int nanogpt_end(struct rp_import_source *src, void *state, struct rp_err 
     if (!json_object_get(d->row, "label"))
         rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
     const char *unit = src->opts->unit ? src->opts->unit : "sequences/s";
-    if (put_tokens(src, s, err) < 0 || rp_printed_end(&s->printed, src, err) < 0 ||
+    if (rp_printed_tokens(src, s->tokens, s->tokens_line, err) < 0 || rp_printed_end(&s->printed, src, err) < 0 ||
         rp_window_finish(&src->window, d, unit, unit, &src->lines, err) < 0)
         return -1;
     if (s->evaluated)

@@ -96,6 +96,22 @@ int rp_printed_step(struct rp_printed *p, struct rp_import_source *s, const stru
     return 0;
 }
 
+int rp_printed_tokens(struct rp_import_source *s, int64_t tokens, int64_t line, struct rp_err *err)
+{
+    const int64_t length = rp_imported_get(&s->draft, "sequence_length");
+    if (tokens < 1)
+        return 0;
+    if (length > 0 && tokens % length)
+        return rp_fail(err, RP_MALFORMED,
+                       "%s:%" PRId64 ": %" PRId64 " tokens of a step are no whole number of sequences of %" PRId64
+                       " tokens; give the length with --set sequence_length=N",
+                       s->lines.name, line, tokens, length);
+    if (length > 0)
+        rp_imported_count(&s->draft, "global_batch", tokens / length, line);
+    s->window.tokens = (double)tokens;
+    return 0;
+}
+
 int rp_printed_end(const struct rp_printed *p, const struct rp_import_source *s, struct rp_err *err)
 {
     if (p->durations > 1.05 * p->between + 2) /* times have whole seconds, and lines may be missing */
