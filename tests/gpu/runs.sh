@@ -114,7 +114,7 @@ compare_ranks() { # WHAT RANKS STATUS
 }
 # One rank on the GPU and one on processors, as two nodes of a job.
 mixed_ranks() { # OPTION...
-    local status=0 other port=$((20000 + $$ % 20000))
+    local status=0 other port=$((20000 + $$ % 12000))
     "$repro" launch key >"$private/job" && chmod 600 "$private/job"
     set -- "$@" --set run.transport=sockets --nodes 2 --join 127.0.0.1:$port --job-key "$private/job" \
         -o ranks.repro.tar.zst

@@ -8,13 +8,12 @@ width="--set model.hidden_size=32 --set model.intermediate_size=64 --set model.n
 bert="bert_tiny_fp32 $short $bert_few $width --set measure.timed_steps=2 --set train.accumulation_steps=4 --batch-size 1 --no-ledger"
 gpt="gpt_tiny_fp32 $short $gpt_few $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
     --set parallel.tensor=2 --no-ledger"
-REPRO_JOB_KEY=$("$REPRO" launch key)
-export REPRO_JOB_KEY
-port=$((20000 + $$ % 20000))
+key=$("$REPRO" launch key)
+port=$((20000 + $$ % 12000))
 start() { # PROCESS HOST OPTION...
     process=$1 name=$2
     shift 2
-    env "REPRO_HOST=$name" "LD_LIBRARY_PATH=$shim" SHIM_DEVICES=1 "$REPRO" run "$@" --node-rank "$process" --join 127.0.0.1:$port --force \
+    env "REPRO_JOB_KEY=$key" "REPRO_HOST=$name" "LD_LIBRARY_PATH=$shim" SHIM_DEVICES=1 "$REPRO" run "$@" --node-rank "$process" --join 127.0.0.1:$port --force \
         -o job.repro.tar.zst >"out.$process" 2>"err.$process" &
     eval "process$process=$!"
 }

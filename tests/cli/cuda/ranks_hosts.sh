@@ -10,12 +10,11 @@ bert="bert_tiny_fp32 $short --set measure.timed_steps=1 --set train.accumulation
 bits_of() { # BUNDLE
     "$REPRO" inspect "$1" steps/rank0.jsonl | jq -c '{step, loss, loss_parts, grad_norm, state_root}'
 }
-REPRO_JOB_KEY=$("$REPRO" launch key)
-export REPRO_JOB_KEY
+key=$("$REPRO" launch key)
 process() { # NUMBER VERSIONS OPTION...: the played GPUs of both hosts have the same UUIDs, which is an experiment of NCCL's
     number=$1 versions=$2
     shift 2
-    env LD_LIBRARY_PATH="$shim:$nccl" SHIM_DEVICES=2 NCCL_MULTI_RANK_GPU_ENABLE=1 "PLAY_NCCL_VERSION=$versions" "REPRO_HOST=host$number" \
+    env "REPRO_JOB_KEY=$key" LD_LIBRARY_PATH="$shim:$nccl" SHIM_DEVICES=2 NCCL_MULTI_RANK_GPU_ENABLE=1 "PLAY_NCCL_VERSION=$versions" "REPRO_HOST=host$number" \
         "$REPRO" run $bert --backend cuda --nodes 2 --node-rank "$number" --join 127.0.0.1:61397 --ranks 2 "$@"
 }
 process 1 22005 -o follow.repro.tar.zst >follow.txt 2>&1 &

@@ -7,7 +7,7 @@ new_key() {
     REPRO_JOB_KEY=$("$REPRO" launch key)
     export REPRO_JOB_KEY
 }
-job_port=$((20000 + $$ % 20000))
+job_port=$((20000 + $$ % 12000))
 # start N SIZE WORD...: that process of torchrun's variables in the background
 start() {
     rank=$1 size=$2

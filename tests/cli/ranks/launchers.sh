@@ -42,7 +42,7 @@ if command -v mpiexec.hydra >answer.txt; then
 fi
 # What torchrun gives its processes.
 new_key
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 12000))
 for rank in 0 1; do
     # shellcheck disable=SC2086
     RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 GROUP_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TORCHELASTIC_RUN_ID=$$ \

@@ -11,7 +11,7 @@ grep -qw avx2 /proc/cpuinfo || skip "this processor has no AVX2"
 exit_of 0 "$REPRO" run $model --threads 1 -o one.repro.tar.zst
 REPRO_JOB_KEY=$("$REPRO" launch key)
 export REPRO_JOB_KEY
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 12000))
 start() { # PROCESS HOST OPTION...
     process=$1
     export REPRO_HOST="$2"
