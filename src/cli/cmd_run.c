@@ -443,10 +443,10 @@ int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_
         return rp_wrap(err, "--challenge");
     if (rp_run_load_recipe(&r, err) < 0)
         return -1;
-    if (o->plan && !o->profile)
-        return rp_run_choose_layout(&r, err) < 0 ? -1 : rp_run_show_plan(&r, err);
     if (o->profile)
         return profile(&r, err);
+    if (o->plan)
+        return rp_run_choose_layout(&r, err) < 0 ? -1 : rp_run_show_plan(&r, err);
     if (join_job(&r, err) < 0)
         return -1;
     if (r.job_of_many.several && r.job_of_many.joining.join.own > 0)

@@ -176,7 +176,7 @@ static void widen(int64_t *out, const unsigned char *p, int64_t n, int width, in
     for (int64_t i = 0; i < n; i++, p += width) {
         const uint64_t v = element(p, width);
         const int unused = 64 - 8 * width;
-        out[i] = is_signed ? (int64_t)(v << unused) >> unused : (int64_t)v; /* above 2^63: negative, which nobody accepts */
+        out[i] = is_signed ? (int64_t)(v << unused) >> unused : (int64_t)v; /* from 2^63 on negative: readers refuse it */
     }
 }
 

@@ -246,8 +246,8 @@ static int find_clock(struct log *l, struct rp_err *err)
     return 0;
 }
 
-/* Of a command, whose steps this program did not time, the lines that its own log has: they carry who submits what and
- * every time, which no other format of logs has. */
+/* Of a command, whose steps this program did not time, the lines that its own log has: only MLLOG itself names the
+ * submitter and has the time of every event. */
 static int export_command(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err)
 {
     static const char mark[] = ":::MLLOG";

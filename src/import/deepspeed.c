@@ -6,7 +6,7 @@
  *
  * (the last two are one line). The steps of the first count, which are those of the optimizer; "0/40" of older timers counts calls. The
  * rates are of the engine alone, without what lies between two steps, and the running one is a mean since step 2: only the current rate is
- * taken, where there is no batch. The batch is in the configuration that the engine prints. */
+ * used, and only if the batch is unknown. The engine prints the batch in its configuration. */
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/window.h"

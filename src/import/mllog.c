@@ -251,7 +251,7 @@ static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
 {
     double batch = (double)rp_imported_get(d, "global_batch"), each = s->in_steps ? batch : 1;
     if (*s->misfit) {
-        rp_imported_note(d, "line %" PRId64 ": %s: the log counts in two ways, so there is no throughput", s->misfit_line, s->misfit);
+        rp_imported_note(d, "line %" PRId64 ": %s: the counters contradict each other, so no throughput is given", s->misfit_line, s->misfit);
         return;
     }
     if (!s->blocks && put_rates(s, d, unit))

@@ -1,3 +1,4 @@
+/* Steps in lines that programs print for people: finding them, and what the log as a whole says of them. */
 #include "import/printed.h"
 
 #include "import/scan.h"

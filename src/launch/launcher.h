@@ -40,7 +40,7 @@ struct rp_launch {
     int64_t local_rank, local_size; /* as the launcher says; -1 and 0: not said */
     int64_t node, nodes;            /* likewise */
     int64_t ranks_per_node;         /* of RP_LAUNCH_NODES: 0: not said, one */
-    const char *note;               /* NULL, or what a user may have meant; alone with .several: why this is no process of a job */
+    const char *note;               /* NULL, or a hint to the user; of RP_LAUNCH_ALONE with .several: why this process cannot join a job */
 };
 
 /* RP_USAGE: rank and size are no place of a job, or two launchers disagree. Variables that are not numbers are ignored. */

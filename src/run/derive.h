@@ -52,7 +52,7 @@ int rp_derive_changes(struct rp_node_figures **node, int64_t *n, const struct rp
                       struct rp_err *err) rp_must_check;
 void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const struct rp_model *m);
 void rp_derive_ceilings(struct rp_figures *f, const struct rp_facts *facts);
-/* Of one of so many ranks; NULL for NULL. The caller frees it with rp_object_fini(). */
+/* Rates of the device of a rank, in a run of `ranks`; NULL if t is NULL. The caller frees it after rp_object_fini(). */
 struct rp_ceiling_rates *rp_ceiling_rates_of(const struct rp_ceiling_times *t, int64_t ranks);
 
 /* n bootstrap resamples of the headline figure, as for its interval; 0 if fewer than two steps were timed. */

@@ -1,4 +1,5 @@
-/* Questions about a run: what its documents, the captures and the records answer together. */
+/* Questions about a run: what its documents, the captures and the records answer together. Longer than
+ * 600 lines: small answers that read the same documents. */
 #include "run/run.h"
 
 #include "base/build.h"
@@ -92,7 +93,7 @@ static int check_command_lists(const struct rp_command_facts *a, const struct rp
         node += p->node == node;
         if (c->monotonic_ns > COMMAND_CLOCK_MOST || c->monotonic_ns < -COMMAND_CLOCK_MOST || c->error_ns > ERROR_MOST ||
             c->error_ns < -1 || (i == 0 && (c->monotonic_ns || c->wall_ns || c->error_ns)))
-            return rp_fail(err, RP_MALFORMED, "facts.json: no clock differs as that of process %" PRId64, i);
+            return rp_fail(err, RP_MALFORMED, "facts.json: the clock of process %" PRId64 " is too far from that of process 0", i);
         if ((p->start_ns == RP_NO_INTEGER) != (p->end_ns == RP_NO_INTEGER) || p->end_ns < p->start_ns)
             return rp_fail(err, RP_MALFORMED, "facts.json: process %" PRId64 " ended before it began", i);
     }
@@ -102,7 +103,7 @@ static int check_command_lists(const struct rp_command_facts *a, const struct rp
         of[2] = a->device[i].process > of[2] ? a->device[i].process : of[2];
     for (int i = 0; i < 3; i++)
         if (of[i] >= a->process_n)
-            return rp_fail(err, RP_MALFORMED, "facts.json: there is no process %" PRId64, of[i]);
+            return rp_fail(err, RP_MALFORMED, "facts.json: process %" PRId64 " is named, but not listed", of[i]);
     if (b->device_n != a->device_n || b->node_n != node)
         return rp_fail(err, RP_MALFORMED,
                        "run.json has %" PRId64 " devices and %" PRId64 " nodes, facts.json %" PRId64 " and %" PRId64,

@@ -52,20 +52,19 @@ static struct cost of_gemm(const struct rp_dev *dev, const struct rp_gemm *g)
     return c;
 }
 
-/* weight: bytes of one; others: images of the size of `one_more`, besides x and y, in elements. */
-static struct cost of_conv(const struct rp_dev *dev, const struct rp_conv *v, double weight, double others)
-{
-    const double outputs = (double)rp_conv_rows(v) * v->out_c, taps = rp_conv_taps(v);
-    const double inputs = (double)v->batch * v->in_h * v->in_w * v->in_c;
-    struct cost c = {.flops = 2 * outputs * taps,
-                     .bytes = S * (inputs + outputs + others) + weight * taps * v->out_c};
-    snprintf(c.form, sizeof c.form, "%dx%d/%d", v->kernel_h, v->kernel_w, v->stride);
-    return c;
-}
-
 static double image_elements(const struct rp_conv *v)
 {
     return (double)v->batch * v->in_h * v->in_w * v->in_c;
+}
+
+/* weight: bytes of a weight; added: elements of an addend. */
+static struct cost of_conv(const struct rp_dev *dev, const struct rp_conv *v, double weight, double added)
+{
+    const double outputs = (double)rp_conv_rows(v) * v->out_c, taps = rp_conv_taps(v);
+    struct cost c = {.flops = 2 * outputs * taps,
+                     .bytes = S * (image_elements(v) + outputs + added) + weight * taps * v->out_c};
+    snprintf(c.form, sizeof c.form, "%dx%d/%d", v->kernel_h, v->kernel_w, v->stride);
+    return c;
 }
 
 static struct cost of_pool(const struct rp_dev *dev, const struct rp_conv *v)

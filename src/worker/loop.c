@@ -1,4 +1,5 @@
-/* The worker's side: one job, from its JOB frame to DONE. run_phases() lists its phases. */
+/* The worker's side: one job, from its JOB frame to DONE. run_phases() lists its phases. Longer than
+ * 600 lines: the phases share one state, struct loop, and what they add to DONE changes with them. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "optim/loss_scale.h"

@@ -138,8 +138,8 @@ struct limit {
     int is_quota;
 };
 
-/* "max" (-1), a number, or of cpu.max "quota period" and "max period" in microseconds: processors = quota / period. 0, or -1. Version 1 has
- * a quota of -1, and about 2^63 bytes of memory, where there is no limit. */
+/* "max" (-1), a number, or of cpu.max "quota period" and "max period" in microseconds: processors = quota / period. 0, or -1. Version 1
+ * writes a limit that is not set as a quota of -1, and as about 2^63 bytes of memory. */
 static int parse_limit(const char *text, int is_quota, double *limit)
 {
     char word[32], rest[2];
