@@ -22,13 +22,16 @@
 /* Nothing in the bundle is wrong: only who signed it tells it from an honest one. */
 #define KEY_ALONE RP_CHECK_COUNT, 0
 
-/* Signatures compress to another size every time: numbers of more than three digits are left out. */
+/* Signatures compress to another size every time: numbers of more than three digits are left out, except in the name of
+ * the directory, which is random and hidden by SAID. */
 static void said_without_sizes(const char *message)
 {
+    const char *dir = scratch_dir();
     RP_BUF text = {0};
     for (size_t n; *message; message += n) {
         size_t digits = strspn(message, "0123456789");
-        n = strspn(message, "0123456789abcdefghijklmnopqrstuvwxyz");
+        int is_dir = strncmp(message, dir, strlen(dir)) == 0;
+        n = is_dir ? strlen(dir) : strspn(message, "0123456789abcdefghijklmnopqrstuvwxyz");
         n = n ? n : 1;
         rp_buf_add(&text, digits == n && n > 3 ? "N" : message, digits == n && n > 3 ? 1 : n);
     }
