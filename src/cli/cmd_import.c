@@ -39,7 +39,7 @@ static int read_files(struct rp_import *im, const struct rp_cli *cli, struct rp_
     for (int i = 1; i < cli->argc; i++)
         if (rp_import_file(im, cli->argv[i], io, err) < 0)
             return -1;
-    return 0;
+    return rp_import_finish(im, err);
 }
 
 static const char rows_text[] =
@@ -93,6 +93,11 @@ const struct rp_command rp_cmd_import = {
                "steps except the first. Repeats (logs named ..._1.log, ..._2.log with equal facts) become one row, the "
                "median over the logs.\n"
                "\n"
+               "MLPerf: give all results/NAME/BENCHMARK/result_*.txt, and systems/NAME.json for the machine. A log "
+               "has a time to train, run_start to run_stop with status success. The logs of a folder are one row; it "
+               "has a score, the mean without the fastest and the slowest run, if they are as many as MLPerf's rule "
+               "asks for. MLPerf's own normalization is not applied.\n"
+               "\n"
                "Keys of --set:\n"
 #define FACT(kind, key, meaning) "  " #key ": " meaning "\n"
 #include "import/facts.def"
@@ -100,6 +105,7 @@ const struct rp_command rp_cmd_import = {
                "\n"
                "Examples:\n"
                "  repro import dlperf logs/1n8g/bert_b32_fp32_*.log -o oneflow.json\n"
+               "  repro import mllog results/NAME/bert/result_*.txt systems/NAME.json -o mlperf.json\n"
                "  repro import csv steps.csv --set global_batch=256 --unit images/s\n",
     .opts = opts,
     .opts_size = sizeof(struct import_opts),

@@ -314,7 +314,7 @@ static char *text_of(const struct rp_line *line, const char *word, const char *f
         return json_is_number(value) ? number_text(json_number_value(value), form) : copy_of(json_string_value(value));
     if (strcmp(word, "number") == 0)
         return rp_asprintf("%" PRId64, line->number);
-    if (!line->row || strcmp(word, "never") == 0)
+    if (!line->row)
         return NULL;
     if (!strchr(word, '.'))
         return text_of_word(line, word, form);

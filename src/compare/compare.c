@@ -423,6 +423,9 @@ static void add_notes(struct rp_comparison *out, const struct rp_rows *rows, int
         add_note(out, rp_asprintf("%d: the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %lld", i + 1,
                                   (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel,
                                   (long long)ranks));
+    if (i && rows->row->score_min > 0 && row->score_min > 0)
+        add_note(out, rp_asprintf("%d: MLPerf's score is %.6g minutes, that of 1 %.6g: %.4g times as fast", i + 1,
+                                  row->score_min, rows->row->score_min, rows->row->score_min / row->score_min));
     for (int k = 0; k < i && k < 100; k++)
         if (is_one_result(row, &rows->row[k])) {
             add_note(out, rp_asprintf("%d is the same result as %d", i + 1, k + 1));

@@ -36,6 +36,7 @@ struct rp_import_source {   /* one file while it is read */
     struct rp_log_window window; /* that of the options, or all steps except the first */
 };
 
+struct rp_import;
 struct rp_importer {
     const char *name;
     size_t state; /* bytes, zeroed before each file */
@@ -43,6 +44,10 @@ struct rp_importer {
     int (*line)(struct rp_import_source *s, void *state, char *line, size_t size, struct rp_err *err);
     int (*end)(struct rp_import_source *s, void *state, struct rp_err *err); /* adds the results of the file */
     void (*fini)(void *state); /* may be NULL */
+    /* Of all files together; may be NULL. */
+    int (*finish)(struct rp_import *im, struct rp_err *err);
+    /* Adds to a row what its runs, one for each file, have together, and to its note. */
+    void (*merge)(json_t *row, struct rp_buf *note, const struct rp_imported *const *run, int n);
 };
 extern const struct rp_importer *const rp_importers[]; /* ended by NULL */
 const struct rp_importer *rp_importer_find(const char *name, struct rp_err *err) rp_must_check; /* RP_USAGE, with the nearest name */
@@ -52,6 +57,7 @@ struct rp_import {
     struct rp_imported *draft;
     int n;
     json_t *sources;   /* [{"file", "sha256", "bytes", "lines"}] */
+    json_t *systems;   /* of mllog: NAME -> systems/NAME.json; NULL: none */
 };
 
 /* A step of the timed window, from the text of --from or --to; NULL leaves *out as it is. */
@@ -59,6 +65,7 @@ int rp_import_step(int64_t *out, const char *option, const char *text, struct rp
 int rp_import_file(struct rp_import *im, const char *path, const struct rp_import_opts *o, struct rp_err *err) rp_must_check;
 int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size, const struct rp_import_opts *o,
                      struct rp_err *err) rp_must_check;
+int rp_import_finish(struct rp_import *im, struct rp_err *err) rp_must_check; /* after the last of several files */
 /* The rows of the document alone; every figure of each draft, with the line that it comes from, goes to the end of
  * `evidence`. */
 json_t *rp_import_rows(const struct rp_import *im, json_t *evidence);

@@ -1,12 +1,13 @@
-/* MLPerf logging: `:::MLLOG {"namespace": "", "time_ms": 1710009491383, "event_type": "INTERVAL_START", "key": "block_start",
- * "value": null, "metadata": {"samples_count": 2688}}`. Throughput is samples over seconds of the training blocks: evaluation lies between
- * them and does not count. Only blocks with the number of samples (or steps) at both ends count; what epoch_num counts differs between
- * benchmarks, so it is not used. */
+/* MLPerf logging: `:::MLLOG {"namespace": "", "time_ms": 1710009491383, "event_type": "INTERVAL_START", "key":
+ * "block_start", "value": null, "metadata": {"samples_count": 2688}}`. Throughput is samples over seconds of the
+ * training blocks: evaluation lies between them and does not count. Only blocks with the number of samples (or steps)
+ * at both ends count; what epoch_num counts differs between benchmarks, so it is not used. Time to train, scores and
+ * the descriptions of machines next to the logs: mlperf.h. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "import/import.h"
-#include "import/tagged.h"
+#include "import/mlperf.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MARK ":::MLLOG "
 #define BLOCKS_MAX 10000
+#define DESCRIPTION_MAX (1ul << 20) /* bytes of systems/NAME.json */
 
 static const struct {
     const char *key, *fact;
@@ -36,26 +39,28 @@ static const struct {
 } models[] = {{"bert", "bert-large"}, {"resnet", "resnet50-v1.5"}};
 
 struct mllog {
-    struct rp_tagged tagged;
-    char org[80], platform[80], status[24];
-    double run_start, run_stop, quality, rate_sum; /* ms, NaN; of eval_accuracy, NaN; printed rates */
+    struct rp_tagged tagged, tagged_system; /* lines of :::MLLOG, of :::SYSJSON */
+    struct rp_buf description;              /* the lines from the first that begins with '{' to the first of :::MLLOG */
+    int is_log;                             /* and no description */
+    struct rp_mlperf_run run;
+    double quality, rate_sum; /* last eval_accuracy, NaN: none; printed rates */
     int64_t rate_count, rate_first, rate_last;
-    double open_at, open_count;         /* of the block that is open; NaN: none */
-    double samples, seconds, each;      /* of closed blocks, of the last; samples may be steps: in_steps */
+    double open_at, open_count;    /* of the block that is open; NaN: none */
+    double samples, seconds, each; /* of closed blocks, of the last; samples may be steps: in_steps */
     int in_steps, uneven, blocks_lost, warmups;
-    int64_t blocks, first_line, last_line, open_line, start_line, org_line, misfit_line;
-    double size;                        /* samples of a block, where its ends count them instead of all; NaN: they do not */
-    double open_steps;                  /* when the block that is open began; NaN: unknown */
-    double ended_count;                 /* when a block ended last; NaN: unknown */
-    char misfit[160];                   /* counters that contradict each other; "": none do */
-    double *block;                      /* samples (or steps) per second of each */
+    int64_t blocks, first_line, last_line, open_line, org_line, misfit_line;
+    double size;        /* samples of a block, where its ends count them instead of all; NaN: they do not */
+    double open_steps;  /* when the block that is open began; NaN: unknown */
+    double ended_count; /* when a block ended last; NaN: unknown */
+    char misfit[160];   /* counters that contradict each other; "": none do */
+    double *block;      /* samples (or steps) per second of each */
 };
 
 static int mllog_begin(struct rp_import_source *src, void *state, struct rp_err *err)
 {
     struct mllog *s = state;
     (void)src, (void)err;
-    s->run_start = s->run_stop = s->quality = s->open_at = s->open_count = s->open_steps = s->ended_count = s->size = NAN;
+    s->quality = s->open_at = s->open_count = s->open_steps = s->ended_count = s->size = NAN;
     s->block = rp_alloc(BLOCKS_MAX * sizeof *s->block);
     return 0;
 }
@@ -101,7 +106,8 @@ static void block_start(struct mllog *s, double ms, const struct rp_mllog_metada
         misfit(s, line, "a block begins at %.6g, and the one before it ended at %.6g", s->open_count, s->ended_count);
 }
 
-/* Of a block whose ends have the same count, as NeMo logs them: it is that of the block if the steps between them say so. */
+/* Of a block whose ends have the same count, as NeMo logs them: it is that of the block if the steps between them say
+ * so. */
 static double size_of_block(struct mllog *s, double count, double steps, double batch)
 {
     return count > 0 && count == s->open_count && steps > 0 && batch > 0 && steps * batch == count ? count : NAN;
@@ -176,6 +182,29 @@ static void take_benchmark(struct rp_imported *d, const json_t *value, const jso
     rp_imported_text(d, "model", name ? name : "", line);
 }
 
+/* The run, and whose it is; 0: not an event of these. */
+static int take_run(struct mllog *s, const struct rp_mllog_event *e, double ms, int64_t line)
+{
+    struct rp_mlperf_run *r = &s->run;
+    const char *text = json_string_value(e->value);
+    if (strcmp(e->key, "run_start") == 0) {
+        rp_mlperf_event(&r->start, ms, line);
+    } else if (strcmp(e->key, "run_stop") == 0) {
+        rp_mlperf_event(&r->stop, ms, line);
+        take_text(r->status, sizeof r->status, e->metadata.status);
+    } else if (strcmp(e->key, "submission_org") == 0) {
+        s->org_line = *r->org ? s->org_line : line;
+        take_text(r->org, sizeof r->org, text);
+    } else if (strcmp(e->key, "submission_platform") == 0) {
+        take_text(r->platform, sizeof r->platform, text);
+    } else if (strcmp(e->key, "submission_division") == 0) {
+        take_text(r->division, sizeof r->division, text);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
 static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_mllog_event *e, int64_t line)
 {
     const char *key = e->key;
@@ -183,6 +212,8 @@ static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_m
     const struct rp_mllog_metadata *metadata = &e->metadata;
     double ms = rp_tagged_real(e->time_ms);
     ms = ms > 0 && ms < 1e15 ? ms : NAN;
+    if (take_run(s, e, ms, line))
+        return;
     if (strcmp(key, "block_start") == 0 || strcmp(key, "epoch_start") == 0) {
         if (isnan(s->open_at)) /* an epoch inside a block is not another */
             block_start(s, ms, metadata, line);
@@ -191,19 +222,8 @@ static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_m
             block_stop(s, ms, metadata, (double)rp_imported_get(d, "global_batch"), line);
         else if (isnan(s->size))
             s->ended_count = s->in_steps ? steps_of(metadata) : rp_tagged_real(metadata->samples_count);
-    } else if (strcmp(key, "run_start") == 0) {
-        s->start_line = isnan(s->run_start) ? line : s->start_line;
-        s->run_start = isnan(s->run_start) ? ms : s->run_start;
-    } else if (strcmp(key, "run_stop") == 0) {
-        s->run_stop = ms;
-        take_text(s->status, sizeof s->status, metadata->status);
     } else if (strcmp(key, "eval_accuracy") == 0) {
         s->quality = rp_tagged_real(value);
-    } else if (strcmp(key, "submission_org") == 0) {
-        s->org_line = *s->org ? s->org_line : line;
-        take_text(s->org, sizeof s->org, json_string_value(value));
-    } else if (strcmp(key, "submission_platform") == 0) {
-        take_text(s->platform, sizeof s->platform, json_string_value(value));
     } else if (strcmp(key, "tracked_stats") == 0) {
         double rate = rp_tagged_real(json_object_get(value, "throughput"));
         if (rate > 0 && rate < 1e15) {
@@ -214,6 +234,7 @@ static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_m
     } else if (strcmp(key, "opt_gradient_clip_norm") == 0) {
         take_clipping(d, value, line);
     } else if (strcmp(key, "submission_benchmark") == 0) {
+        take_text(s->run.benchmark, sizeof s->run.benchmark, json_string_value(value));
         take_benchmark(d, value, metadata->result, line);
     } else {
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
@@ -222,13 +243,33 @@ static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_m
     }
 }
 
+/* A description is a short file: more than that is text of a log before its first line of :::MLLOG. */
+static void add_to_description(struct mllog *s, const char *line, size_t size)
+{
+    s->is_log |= s->description.size + size > DESCRIPTION_MAX;
+    if (s->is_log)
+        return;
+    rp_buf_add(&s->description, line, size);
+    rp_buf_puts(&s->description, "\n");
+}
+
 static int mllog_line(struct rp_import_source *src, void *state, char *line, size_t size, struct rp_err *err)
 {
     struct mllog *s = state;
-    (void)size;
-    (void)err;
     struct rp_mllog_event e;
-    if (!rp_tagged(&e, &rp_type_mllog_event, &s->tagged, &src->lines, line, ":::MLLOG "))
+    struct rp_mlperf_system system;
+    (void)err;
+    s->is_log |= strstr(line, MARK) != NULL;
+    if (!s->is_log && (s->description.size || *line == '{')) {
+        add_to_description(s, line, size);
+        return 0;
+    }
+    if (rp_tagged(&system, &rp_type_mlperf_system, &s->tagged_system, &src->lines, line, ":::SYSJSON ")) {
+        rp_mlperf_system(&src->draft, &system, src->lines.number, NULL);
+        rp_object_fini(&system, &rp_type_mlperf_system);
+        return 0;
+    }
+    if (!rp_tagged(&e, &rp_type_mllog_event, &s->tagged, &src->lines, line, MARK))
         return 0;
     if (e.key)
         take_event(s, &src->draft, &e, src->lines.number);
@@ -251,7 +292,8 @@ static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
 {
     double batch = (double)rp_imported_get(d, "global_batch"), each = s->in_steps ? batch : 1;
     if (*s->misfit) {
-        rp_imported_note(d, "line %" PRId64 ": %s: the counters contradict each other, so no throughput is given", s->misfit_line, s->misfit);
+        rp_imported_note(d, "line %" PRId64 ": %s: the counters contradict each other, so no throughput is given",
+                         s->misfit_line, s->misfit);
         return;
     }
     if (!s->blocks && put_rates(s, d, unit))
@@ -266,7 +308,8 @@ static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
     }
     double value = each * s->samples / s->seconds;
     if (!(value > 0 && value < 1e15)) {
-        rp_imported_note(d, "the blocks have no valid throughput: %.6g samples in %.6g s", each * s->samples, s->seconds);
+        rp_imported_note(d, "the blocks have no valid throughput: %.6g samples in %.6g s", each * s->samples,
+                         s->seconds);
         return;
     }
     rp_imported_throughput(d, value, unit, s->first_line, s->last_line);
@@ -289,31 +332,35 @@ static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
     }
     double mean = s->rate_sum / (double)s->rate_count;
     if (s->rate_count && fabs(mean - value) > 0.005 * value)
-        rp_imported_note(d, "the log itself prints %.6g in tracked_stats, the mean of %" PRId64 " rates", mean, s->rate_count);
+        rp_imported_note(d, "the log itself prints %.6g in tracked_stats, the mean of %" PRId64 " rates", mean,
+                         s->rate_count);
 }
 
 static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *err)
 {
     struct mllog *s = state;
     struct rp_imported *d = &src->draft;
-    if (rp_tagged_end(&s->tagged, &src->lines, ":::MLLOG ", d, err) < 0)
+    const struct rp_mlperf_run *r = &s->run;
+    if (s->description.size && !s->is_log)
+        return rp_mlperf_add_system(src, &s->description, err);
+    if (rp_tagged_end(&s->tagged, &src->lines, MARK, d, err) < 0)
         return -1;
-    if (isnan(s->run_start) && !s->blocks && !json_object_size(d->row))
+    if (!r->start.line && !s->blocks && !json_object_size(d->row))
         return rp_fail(err, RP_MALFORMED, "%s: the log has no run, no block and no known setting", src->lines.name);
     char label[220], date[32];
-    const char *model = rp_imported_get_text(d, "model"), *unit = src->opts->unit ? src->opts->unit : rp_imported_unit(d);
-    snprintf(label, sizeof label, "%s%s%.40s%s%s", s->org, *s->org ? " " : "", model ? model : src->name, *s->platform ? ", " : "",
-             s->platform);
+    const char *model = rp_imported_get_text(d, "model"),
+               *unit = src->opts->unit ? src->opts->unit : rp_imported_unit(d);
+    snprintf(label, sizeof label, "%s%s%.40s%s%s", r->org, *r->org ? " " : "", model ? model : src->name,
+             *r->platform ? ", " : "", r->platform);
     if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", label, *s->org ? s->org_line : RP_DRAFT_NAMED);
-    if (s->run_start < 1e14 && !json_object_get(d->row, "date")) {
-        rp_rfc3339(date, (uint64_t)(s->run_start * 1e6));
-        rp_imported_text(d, "date", date, s->start_line);
+        rp_imported_text(d, "label", label, *r->org ? s->org_line : RP_DRAFT_NAMED);
+    if (r->start.line && r->start.ms < 1e14 && !json_object_get(d->row, "date")) {
+        rp_rfc3339(date, (uint64_t)(r->start.ms * 1e6));
+        rp_imported_text(d, "date", date, r->start.line);
     }
     put_blocks(s, d, unit);
     rp_imported_infer(d);
-    if (s->run_stop > s->run_start)
-        rp_imported_note(d, "run of %.3f s, status %.20s", (s->run_stop - s->run_start) / 1000, *s->status ? s->status : "unknown");
+    rp_mlperf_run(d, r, src->path);
     if (isfinite(s->quality))
         rp_imported_note(d, "last eval_accuracy %.6g", s->quality);
     return rp_import_add(src, d, err);
@@ -323,6 +370,7 @@ static void mllog_fini(void *state)
 {
     struct mllog *s = state;
     free(s->block);
+    rp_buf_fini(&s->description);
 }
 
 const struct rp_importer rp_importer_mllog = {
@@ -332,4 +380,6 @@ const struct rp_importer rp_importer_mllog = {
     .line = mllog_line,
     .end = mllog_end,
     .fini = mllog_fini,
+    .finish = rp_mlperf_finish,
+    .merge = rp_mlperf_merge,
 };

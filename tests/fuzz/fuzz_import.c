@@ -74,6 +74,25 @@ static const struct rp_importer *importer(uint8_t first)
     return only ? only : rp_importers[(uint8_t)(first - 'd') % formats];
 }
 
+/* Bytes between form feeds as the files of an MLPerf result, the last of them perhaps the description of its machine. */
+static int import_parts(struct rp_import *im, const uint8_t *data, size_t size, const struct rp_import_opts *o,
+                        struct rp_err *err)
+{
+    static const char *const paths[] = {"results/M/gpt3/result_0.txt", "results/M/gpt3/result_1.txt",
+                                        "results/M/gpt3/result_2.txt", "systems/M.json"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        const uint8_t *end = size ? memchr(data, '\f', size) : NULL;
+        const size_t n = end ? (size_t)(end - data) : size;
+        if (rp_import_memory(im, paths[i], data, n, o, err) < 0)
+            return -1;
+        if (!end)
+            break;
+        data += n + 1;
+        size -= n + 1;
+    }
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *set[] = {"global_batch=256", "framework=f"};
@@ -85,9 +104,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                .unit = data[1] & 4 ? "tokens/s" : NULL};
     const char *paths[] = {"logs/2n8g/bert_b32_fp32_1.log", "logs/2n8g/bert_b32_fp32_2.log"};
     int failed = 0;
-    for (int i = 0; i <= (data[1] >> 4 & 1) && !failed; i++)
+    if (data[1] & 32)
+        failed = import_parts(&im, data + 2, size - 2, &o, &err) < 0;
+    for (int i = 0; !(data[1] & 32) && i <= (data[1] >> 4 & 1) && !failed; i++)
         failed = rp_import_memory(&im, paths[i], data + 2, size - 2, &o, &err) < 0;
-    if (failed) {
+    if (failed || rp_import_finish(&im, &err) < 0) {
         must_be_refusal(&err);
     } else {
         RP_JSON *doc = rp_import_document(&im, &o, "2026-11-21T00:00:00Z");

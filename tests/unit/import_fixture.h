@@ -22,6 +22,7 @@ static inline json_t *import_with(const char *format, const struct file *f, int 
     int failed = 0;
     for (int i = 0; i < n && !failed; i++)
         failed = rp_import_memory(&im, f[i].path, f[i].text, strlen(f[i].text), o, &err) < 0;
+    failed = failed || rp_import_finish(&im, &err) < 0;
     json_t *doc = failed ? NULL : rp_import_document(&im, o, "2026-11-21T00:00:00Z");
     rp_import_fini(&im);
     return doc;

@@ -75,7 +75,7 @@ layout gpt "$BUNDLE"
 jq -e '[.blocks[] | select(.columns)][0] | (.columns | length) == 10 and ([.rows[][7:] | .[]] | unique == ["no evidence"])' out.txt >/dev/null || fail "a cell was made up"
 layout mlperf "$BUNDLE"
 jq -e --arg rate "$RATE" '.blocks[] | select(.columns) | [.columns, .rows[0]] | transpose | map({key: .[0], value: .[1]}) | from_entries |
-    .["time to train"] == "no evidence" and .throughput == $rate and .accelerators == "0"' out.txt >/dev/null || fail "the summary"
+    .["time to train (min)"] == "no evidence" and .throughput == $rate and .accelerators == "0"' out.txt >/dev/null || fail "the summary"
 
 # a bundle that does not verify is marked in every table, and the list of a folder has no figure of it
 "$REPRO" key new -o other.key | sed -n '3,$p' >other.pem

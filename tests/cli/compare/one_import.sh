@@ -4,7 +4,6 @@
 need jq
 log() { # FILE MILLISECOND: a run whose block of 1000 samples ends there
     cat >"$1" <<END
-:::MLLOG {"time_ms": 1000, "key": "submission_benchmark", "value": "bert", "metadata": {}}
 :::MLLOG {"time_ms": 1000, "key": "global_batch_size", "value": 56, "metadata": {}}
 :::MLLOG {"time_ms": 2000, "key": "run_start", "value": null, "metadata": {}}
 :::MLLOG {"time_ms": 2000, "key": "block_start", "value": null, "metadata": {"samples_count": 0}}
