@@ -199,6 +199,16 @@ static int read_head(const char *path, unsigned char head[4], struct rp_err *err
     return rp_pread_all(fd, head, 4, 0) < 0 ? rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno)) : 0;
 }
 
+static int load_json(struct rp_rows *rows, const char *path, const struct rp_buf *bytes, const char *sha256,
+                     struct rp_err *err)
+{
+    RP_JSON *doc = rp_json_parse_most(rp_buf_text(bytes), bytes->size, VALUES_MAX, path, err);
+    const int is_document = doc && strcmp(rp_json_text_at(doc, "schema"), RP_IMPORTED_SCHEMA) == 0;
+    if (doc && rp_rows_from_json(rows, doc, path, sha256, err) == 0)
+        return 0;
+    return is_document ? -1 : rp_refuse_log(path, err);
+}
+
 static int load_file(struct rp_rows *rows, const char *path, const struct rp_result_opts *o, struct rp_err *err)
 {
     static const unsigned char zstd[4] = {0x28, 0xb5, 0x2f, 0xfd};
@@ -207,19 +217,22 @@ static int load_file(struct rp_rows *rows, const char *path, const struct rp_res
     int first = rows->n;
     RP_BUF bytes = {0};
     if (read_head(path, head, err) < 0)
-        return -1;
+        return rp_refuse_log(path, err);
     if (memcmp(head, zstd, 4) == 0)
         return rp_rows_from_bundle(rows, path, o, err);
     if (rp_read_file(&bytes, path, FILE_MAX, err) < 0)
-        return -1;
+        return rp_refuse_log(path, err);
     rp_sha256_hex(sha256, rp_buf_text(&bytes), bytes.size);
     if (rp_ends_with(path, ".csv"))
         return rp_rows_from_csv(rows, rp_buf_text(&bytes), bytes.size, path, sha256, err) < 0 ? -1
                : add_facts_of_bytes(rows, first, &bytes, err);
-    if (!strchr("{ \t\r\n", head[0]) || head[0] == 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is neither a bundle nor an imported document (JSON) nor a file named .csv", path);
-    RP_JSON *doc = rp_json_parse_most(rp_buf_text(&bytes), bytes.size, VALUES_MAX, path, err);
-    return doc ? rp_rows_from_json(rows, doc, path, sha256, err) : -1;
+    if (strchr("{ \t\r\n", head[0]) && head[0])
+        return load_json(rows, path, &bytes, sha256, err);
+    (void)!rp_fail(err, RP_MALFORMED,
+                   "'%s' is neither a bundle nor an imported document (JSON) nor a file named .csv; 'repro import' reads "
+                   "logs",
+                   path);
+    return rp_refuse_log(path, err);
 }
 
 int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_result_opts *o, struct rp_err *err)
