@@ -68,6 +68,9 @@ void rp_section_environment(struct rp_section *s)
     }
     rp_html_table_end(s->out);
     rp_buf_printf(s->out, "<p>Everything that was captured: <code>repro inspect BUNDLE %s</code></p>\n", RP_BEFORE);
+    RP_DOC findings = {.as = RP_FILL_HTML};
+    rp_table_findings(&findings, &s->b->kept->run);
+    rp_doc_write(s->out, &findings, RP_DOC_HTML);
     rp_section_table(s, rp_table_changes);
 }
 

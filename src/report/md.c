@@ -279,6 +279,8 @@ static void put_machine(struct rp_buf *out, const struct rp_run *r)
     rp_doc_table(&d, "|");
     flatten(&d, rp_json_at(rp_run_capture(r, 0, 0), "probes"), "");
     put_doc(out, &d);
+    rp_table_findings(&d, r);
+    put_doc(out, &d);
     rp_buf_puts(out, "## What changed during the run\n\n");
     put_table(out, r, rp_table_changes);
 }

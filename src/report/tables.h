@@ -1,6 +1,6 @@
 /* The tables of a run that `report` shows as Markdown and on pages.
  *
- * What:    one function per table; each reads facts.json and run.json only.
+ * What:    one function per table; each reads facts.json and run.json only, that of findings captures only.
  * Flow:    facts.json and run.json -> blocks of a document.
  * Owner:   the caller's document; nothing of the run is kept.
  * Extend:  a row of facts.def or figures.def that has a label is a row of rp_table_figures(), in a form by its type and
@@ -14,6 +14,7 @@
 struct rp_facts; /* run/facts.h */
 struct rp_figures;
 struct rp_run_documents; /* run/run.h */
+struct rp_run;
 
 /* A percentile needs that many timed steps: of fewer it is the longest step under another name. */
 #define RP_P90_STEPS 10
@@ -35,6 +36,9 @@ void rp_table_differences(struct rp_doc *d, struct rp_run_documents *r); /* betw
 
 /* Of a command: the results of its log, its words and end, its files and streams. */
 void rp_table_command(struct rp_doc *d, struct rp_run_documents *r);
+
+/* Of the captures before a run or a command; nothing where doctor finds nothing. */
+void rp_table_findings(struct rp_doc *d, const struct rp_run *r);
 
 /* The first rank of which telemetry is missing or ended early, and facts.json has the reason; -1: there is none. */
 int64_t rp_without_telemetry(const struct rp_facts *f);

@@ -130,11 +130,42 @@ static void check_here(void)
     tally(bad);
 }
 
+/* A working directory has no recorded tree: its repository is where the test runs. */
+static void check_source(void)
+{
+    static const struct {
+        const char *probes, *part; /* NULL: silent */
+    } cases[] = {
+        {"{'git': {'workdir': {'commit': {'state': 'ok', 'value': '0123456789abcdef'}, 'modified': {'state': 'ok', "
+         "'value': 3}}}}",
+         "3 files are not as in commit 0123456789ab"},
+        {"{'git': {'workdir': {'commit': {'state': 'ok', 'value': '0123456789abcdef'}, 'modified': {'state': 'ok', "
+         "'value': 0}}}}",
+         NULL},
+        {"{'git': {'workdir': {'commit': {'state': 'absent', 'value': null}, 'modified': {'state': 'absent', 'value': "
+         "null}}}}",
+         NULL},
+        {"{'container': {'engine': {'state': 'ok', 'value': 'docker'}, 'image_id': {'state': 'absent', 'value': null}}}",
+         "docker shows no digest"},
+        {"{'container': {'engine': {'state': 'ok', 'value': 'podman'}, 'image_id': {'state': 'ok', 'value': '01'}}}",
+         NULL},
+        {"{'container': {'engine': {'state': 'ok', 'value': 'none seen'}}}", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        RP_JSON *findings = examine(cases[i].probes);
+        CHECK(json_array_size(findings) == (cases[i].part != NULL), "%zu: %zu findings", i, json_array_size(findings));
+        CHECK(!cases[i].part || strstr(member(findings, 0, "value"), cases[i].part), "%zu: %s", i,
+              member(findings, 0, "value"));
+        tally(findings);
+    }
+}
+
 TEST(every_check_on_recorded_machines)
 {
     for (size_t i = 0; i < MACHINES; i++)
         check_machine(machines[i]);
     check_here();
+    check_source();
     for (size_t i = 0; i < IDS; i++)
         CHECK(found_on[i] > 0 && silent_on[i] > 0, "%s: found on %d machines, not on %d", ids[i], found_on[i], silent_on[i]);
 }

@@ -266,3 +266,23 @@ void rp_doctor_numa_balancing(struct rp_doctor *d)
     if (on && strcmp(on, "0") != 0 && nodes && rp_parse_cpus(nodes, NULL, RP_MAX_CPUS) > 1)
         rp_doctor_report(d, RP_DOCTOR_NOTE, "sysctl kernel.numa_balancing=0", "on: pages move while a run is measured");
 }
+
+/* ---- what has to be known to repeat a run ---- */
+
+void rp_doctor_source(struct rp_doctor *d)
+{
+    double modified;
+    const char *commit = rp_known_text(d->probes, "git.workdir.commit");
+    if (commit && rp_known_number(d->probes, "git.workdir.modified", &modified) == 0 && modified > 0)
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "git commit, or git stash: a capture has the digest of the changes alone",
+                         "%.0f %s not as in commit %.12s", modified, modified > 1 ? "files are" : "file is", commit);
+}
+
+/* Podman shows the image and its digest, Docker and Kubernetes neither. */
+void rp_doctor_image(struct rp_doctor *d)
+{
+    const char *engine = rp_known_text(d->probes, "container.engine");
+    if (engine && rp_doctor_in_container(d) && !rp_known_text(d->probes, "container.image_id"))
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "start it by digest, IMAGE@sha256:..., and keep that line with the results",
+                         "%.20s shows no digest inside", engine);
+}
