@@ -76,9 +76,14 @@ struct rp_net {
     struct rp_op_use *use;                       /* calls of operations, each once: backends check them for support and memory */
     int uses;
     void *array;
-    rp_stored *w;                                /* copies of matrices as operations take them, laid out as masters; strict fp32: masters */
+    rp_stored *w;                                /* copies of matrices as operations take them, laid out as the list;
+                                                  * strict fp32: masters */
     float *g;                                    /* of the micro-batch's gradient, second gradients, statistics */
-    float *masters;                              /* block of weights and buffers as they are trained */
+    float *masters;                              /* block of weights as they are trained */
+    float *buffers;                              /* block of buffers */
+    float *squares;                              /* device: square sums of the chunks of all weights, by the trainer before
+                                                  * each step: a rank with divided masters cannot compute them in
+                                                  * forward(). NULL: not needed */
     float loss_scale;                            /* factor of the loss's gradient, a power of two; 1: none */
     int watches_overflow;                        /* backward() may end at the first layer whose gradient is not finite */
     int overflowed;                              /* 0, or 1 + that layer: from it on gradients are complete; INT_MAX: none is */
@@ -150,8 +155,10 @@ struct rp_net *rp_net_new(const struct rp_recipe *r, int64_t batch);
 /* The part of it that belongs to a place among ranks, which rp_net_check_ranks() has allowed, for a device whose stored
  * elements have that many bytes (rp_stored_bytes()). */
 struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp_comm *c, size_t stored_bytes);
-/* Sets the pointers to weights: to masters, and those to matrices to the copies in w. */
-void rp_net_bind_weights(struct rp_net *m, float *masters, rp_stored *w);
+/* Sets the pointers to weights: to masters, and those to matrices to the copies in w. master: floats before each weight
+ * in a block of divided masters (optim/shares.h), or NULL. */
+void rp_net_bind_weights(struct rp_net *m, float *masters, const size_t *master, rp_stored *w);
+void rp_net_bind_buffers(struct rp_net *m, float *block);
 /* Tensor ranks divide parallel.tensor, and every stage has a layer; else RP_USAGE. */
 int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err) rp_must_check;
 /* The first layer, from 0, of a stage: L layers over P stages begin at ceil(stage * L / P), so that sizes differ by at most one and the last
@@ -219,10 +226,7 @@ static inline float *rp_net_grad(const struct rp_net *m, const rp_stored *w)
     return m->g + ((const char *)w - (const char *)m->w) / (ptrdiff_t)m->dev->stored_bytes;
 }
 /* That of a bias, or of scales or shifts of a norm. */
-static inline float *rp_net_vector_grad(const struct rp_net *m, const float *w)
-{
-    return m->g + (w - m->masters);
-}
+float *rp_net_vector_grad(const struct rp_net *m, const float *w);
 /* That of second gradient i. */
 static inline float *rp_net_second_grad(const struct rp_net *m, int i)
 {
@@ -231,7 +235,8 @@ static inline float *rp_net_second_grad(const struct rp_net *m, int i)
 /* Where a micro-batch's statistic goes, of which a buffer is the running mean. */
 static inline float *rp_net_statistic(const struct rp_net *m, const float *buffer)
 {
-    return m->g + m->tensors[RP_SECOND_GRADIENT].bytes / sizeof(float) + (buffer - m->masters);
+    const struct rp_tensors *t = m->tensors;
+    return m->g + (t[RP_WEIGHT].bytes + t[RP_SECOND_GRADIENT].bytes) / sizeof(float) + (buffer - m->buffers);
 }
 /* Floats of a block of gradients. */
 static inline size_t rp_net_gradient_floats(const struct rp_net *m)

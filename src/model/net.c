@@ -98,12 +98,29 @@ struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp
     return m;
 }
 
-void rp_net_bind_weights(struct rp_net *m, float *masters, rp_stored *w)
+void rp_net_bind_weights(struct rp_net *m, float *masters, const size_t *master, rp_stored *w)
 {
     m->masters = masters;
     m->w = w;
-    rp_tensors_bind(&m->tensors[RP_WEIGHT], masters, 0);
+    if (master)
+        rp_tensors_bind_vectors(&m->tensors[RP_WEIGHT], masters, master);
+    else
+        rp_tensors_bind(&m->tensors[RP_WEIGHT], masters, 0);
     rp_tensors_bind_copies(&m->tensors[RP_WEIGHT], w, m->dev->stored_bytes);
+}
+
+void rp_net_bind_buffers(struct rp_net *m, float *block)
+{
+    m->buffers = block;
+    rp_tensors_bind(&m->tensors[RP_BUFFER], block, 0);
+}
+
+/* Its place in the block of gradients is that of the list, also where masters are divided. */
+float *rp_net_vector_grad(const struct rp_net *m, const float *w)
+{
+    const struct rp_tensor *t = rp_tensors_bound(&m->tensors[RP_WEIGHT], w);
+    RP_BUG_IF(!t);
+    return rp_tensor_in(m->g, t);
 }
 
 void rp_net_free(struct rp_net *m)

@@ -301,6 +301,11 @@ static void declare(struct rp_net *net)
         const struct rp_tensors *w = &net->tensors[RP_WEIGHT];
         ADD(RP_SCRATCH, .at = &m->squares, .name = "squares of weights", .dim = {(long)(rp_tensors_largest(w) / 4 / RP_NORM_CHUNK) + 1 + w->n});
         ADD(RP_SCRATCH, .at = &m->half, .name = "factor of the squares", .dim = {1});
+        size_t chunks = 0;
+        for (int i = 0; i < w->n; i++)
+            chunks += rp_tensor_parts(&w->t[i], 1, RP_NORM_CHUNK);
+        if (net->gathers_copies && net->comm->size[RP_GROUP_DATA] > 1)
+            ADD(RP_SCRATCH, .at = &net->squares, .name = "square sums of all ranks", .dim = {(long)chunks});
     }
     rp_net_use(net, (struct rp_op_use){.op = RP_OP_maxpool_forward, .conv = m->pool});
     rp_net_use(net, (struct rp_op_use){.op = RP_OP_maxpool_backward, .conv = m->pool});
@@ -387,18 +392,21 @@ static void squared_weights(struct resnet *m)
     struct rp_dev *dev = m->net.dev;
     const struct rp_tensors *l = &m->net.tensors[RP_WEIGHT];
     float *tensor = m->squares, *chunk = m->squares + l->n;
+    size_t before = 0;
     int n = 0;
     if (m->decay_loss == 0) {
         dev->op->fill(dev, m->net.loss + 1, 0.0f, 1);
         return;
     }
-    for (int i = 0; i < l->n; i++) {
+    for (int i = 0; i < l->n; before += rp_tensor_parts(&l->t[i++], 1, RP_NORM_CHUNK)) {
         char name[RP_TENSOR_NAME];
         const struct rp_tensor *t = &l->t[i];
         if (rp_name_excluded(rp_tensor_name(name, t), m->excluded))
             continue;
-        dev->op->square_sums(dev, chunk, rp_tensor_in(m->net.masters, t), 1.0f, t->count);
-        dev->op->tree_sum(dev, tensor + n++, chunk, (t->count + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK);
+        if (!m->net.squares)
+            dev->op->square_sums(dev, chunk, rp_tensor_in(m->net.masters, t), 1.0f, t->count);
+        dev->op->tree_sum(dev, tensor + n++, m->net.squares ? m->net.squares + before : chunk,
+                          rp_tensor_parts(t, 1, RP_NORM_CHUNK));
     }
     dev->op->tree_sum(dev, chunk, tensor, (size_t)n);
     dev->op->fill(dev, m->half, m->decay_loss, 1);

@@ -87,6 +87,25 @@ void rp_tensors_bind_copies(const struct rp_tensors *l, void *block, size_t each
             bind_to(&l->t[i], (char *)block + l->t[i].offset / l->t[i].each * each, 0);
 }
 
+void rp_tensors_bind_vectors(const struct rp_tensors *l, float *block, const size_t *at)
+{
+    for (int i = 0; i < l->n; i++)
+        if (!l->t[i].count || rp_tensor_dims(&l->t[i]) < 2)
+            bind_to(&l->t[i], l->t[i].count ? block + at[i] : NULL, 0);
+}
+
+const struct rp_tensor *rp_tensors_bound(const struct rp_tensors *l, const void *x)
+{
+    for (int i = 0; i < l->n; i++) {
+        const void *is = NULL;
+        if (l->t[i].at)
+            memcpy(&is, l->t[i].at, sizeof is);
+        if (is == x && l->t[i].count)
+            return &l->t[i];
+    }
+    return NULL;
+}
+
 size_t rp_tensors_set_bytes(const struct rp_tensors *l, int sets)
 {
     return (l->bytes - l->shared) * (size_t)sets + l->shared;

@@ -76,6 +76,10 @@ void rp_tensors_bind(const struct rp_tensors *l, void *block, ptrdiff_t delta);
 /* Sets those of matrices and what has more dimensions to copies of them as operations take them: element i of the list's block
  * at element i of `block`, of `each` bytes. */
 void rp_tensors_bind_copies(const struct rp_tensors *l, void *block, size_t each);
+/* Sets those of vectors, and of tensors that are not here: of vector i to element at[i] of the block. */
+void rp_tensors_bind_vectors(const struct rp_tensors *l, float *block, const size_t *at);
+/* The tensor whose pointer is set to x; NULL: none is. */
+const struct rp_tensor *rp_tensors_bound(const struct rp_tensors *l, const void *x);
 /* Blocks of `sets` sets: shared tensors once. Where set i has a tensor; and sets all pointers to those of set i. */
 size_t rp_tensors_set_bytes(const struct rp_tensors *l, int sets);
 void *rp_tensors_in_set(const struct rp_tensors *l, void *block, int set, int sets, const struct rp_tensor *t);

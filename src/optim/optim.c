@@ -124,10 +124,15 @@ float *rp_trained_values(const struct rp_trained *x, const struct rp_tensor *t, 
     const int is_weight = t >= x->weights->t && t < x->weights->t + x->weights->n;
     float *block = slot >= 0 ? x->slot[slot] : is_weight ? x->w : x->buffer;
     size_t first;
-    if (!block || slot < 0)
+    if (!block || (slot < 0 && (!is_weight || !x->shares.master)))
         return block ? rp_tensor_in(block, t) : NULL;
+    if (slot < 0 && rp_tensor_dims(t) < 2)
+        return block + rp_shares_master_of(&x->shares, (int)(t - x->weights->t), 0);
     const size_t n = rp_share_of_tensor(&x->shares, x->shares.own, t, &first);
-    return n && rp_tensor_is_owned(x->weights, t) ? block + rp_shares_slot_of(&x->shares, t, first) - first : block;
+    if (!n || !rp_tensor_is_owned(x->weights, t))
+        return block;
+    return block - first + (slot < 0 ? rp_shares_master_of(&x->shares, (int)(t - x->weights->t), first)
+                                     : rp_shares_slot_of(&x->shares, t, first));
 }
 
 const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i, size_t *n)
@@ -189,12 +194,14 @@ static size_t gather_parts(const struct rp_trained *x, float *sums, struct rp_er
     return all;
 }
 
-/* Square sums of all chunks of a block; with several ranks each computes its own. Returns their number, or 0 on failure. */
-static size_t all_chunk_sums(const struct rp_trained *x, float *block, float factor, float *out, struct rp_err *err)
+/* Square sums of all chunks of the gradient, or of the weights; with several ranks each computes its own. Returns their
+ * number, or 0 on failure. */
+static size_t all_chunk_sums(const struct rp_trained *x, int of_weights, float factor, float *out, struct rp_err *err)
 {
     size_t chunks = 0;
     for (int i = 0; i < x->weights->n; i++) {
-        chunk_sums(x, i, rp_tensor_in(block, &x->weights->t[i]), factor, out + chunks);
+        const struct rp_tensor *t = &x->weights->t[i];
+        chunk_sums(x, i, of_weights ? rp_trained_values(x, t, -1) : rp_tensor_in(x->g, t), factor, out + chunks);
         chunks += own_chunks(x, i);
     }
     if (x->shares.n > 1 &&
@@ -203,9 +210,14 @@ static size_t all_chunk_sums(const struct rp_trained *x, float *block, float fac
     return x->parts && rp_parts_are_several(x->parts) ? gather_parts(x, out, err) : chunks;
 }
 
+int rp_trained_squares(const struct rp_trained *x, float *chunks, struct rp_err *err)
+{
+    return all_chunk_sums(x, 1, 1.0f, chunks, err) ? 0 : -1;
+}
+
 int rp_global_norm(float *norm, const struct rp_trained *x, float unscale, float inv_micros, struct rp_err *err)
 {
-    const size_t chunks = all_chunk_sums(x, x->g, unscale, x->chunks, err);
+    const size_t chunks = all_chunk_sums(x, 0, unscale, x->chunks, err);
     float sum;
     if (!chunks)
         return -1;
@@ -262,7 +274,7 @@ static struct own_part own_part_of(const struct rp_trained *x, int i)
     struct own_part p = {.n = rp_share_of_tensor(&x->shares, x->shares.own, t, &first)};
     if (!p.n || !rp_tensor_is_owned(x->weights, t))
         return (struct own_part){0};
-    p.w = rp_tensor_in(x->w, t) + first;
+    p.w = rp_trained_values(x, t, -1) + first;
     p.g = rp_tensor_in(x->g, t) + first;
     for (int k = 0; k < rp_optimizer_slots(x->optimizer); k++)
         p.slot[k] = x->slot[k] + rp_shares_slot_of(&x->shares, t, first);
@@ -287,8 +299,8 @@ static int gather_trust_sums(const struct rp_trained *x, struct rp_err *err)
 {
     if (!has_peers(x))
         return 0;
-    size_t chunks = all_chunk_sums(x, x->w, 1.0f, x->chunks, err);
-    return chunks && all_chunk_sums(x, x->g, 1.0f, x->chunks + chunks, err) ? 0 : -1;
+    size_t chunks = all_chunk_sums(x, 1, 1.0f, x->chunks, err);
+    return chunks && all_chunk_sums(x, 0, 1.0f, x->chunks + chunks, err) ? 0 : -1;
 }
 
 /* sums = {sum of w*w, sum of g*g}, or zeros for a tensor that is not adapted: the ratio is then 1. before: chunks of the tensors before. */
@@ -303,7 +315,7 @@ static void trust_sums(const struct rp_trained *x, int i, size_t before, size_t 
         op->tree_sum(x->dev, &x->sums[0], x->chunks + before, chunks);
         op->tree_sum(x->dev, &x->sums[1], x->chunks + all + before, chunks);
     } else {
-        chunk_sums(x, i, rp_tensor_in(x->w, t), 1.0f, x->chunks);
+        chunk_sums(x, i, rp_trained_values(x, t, -1), 1.0f, x->chunks);
         op->tree_sum(x->dev, &x->sums[0], x->chunks, chunks);
         chunk_sums(x, i, rp_tensor_in(x->g, t), 1.0f, x->chunks);
         op->tree_sum(x->dev, &x->sums[1], x->chunks, chunks);

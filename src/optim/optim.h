@@ -56,10 +56,9 @@ struct rp_trained {
     struct rp_dev *dev;
     const struct rp_optimizer *optimizer;
     const struct rp_tensors *weights, *buffers;
-    float *w, *buffer, *g;
+    float *w, *buffer, *g; /* w: [shares.masters] */
     float *slot[RP_SLOTS_MAX]; /* [rp_shares_slots()] of the own share, bucket by bucket */
     struct rp_shares shares;
-    int divided_masters; /* w has current values of matrices in the own share alone (mixed precision; train/exchange.h) */
     const struct rp_parts *parts; /* of all ranks; NULL without a device */
     float *chunks;   /* one per 4096-element chunk of every weight; two arrays where several ranks adapt each tensor (LAMB, LARS) */
     float *sums;     /* 4 floats */
@@ -70,10 +69,14 @@ struct rp_trained {
     float *gathered; /* one shard of columns */
 };
 
-/* Element 0 of a weight or buffer, or of a slot of a weight: of a slot only elements of the own share are there. NULL: no memory. */
+/* Element 0 of a weight or buffer, or of a slot of a weight. Of a slot, and of a matrix where masters are divided, only
+ * elements of the own share are there. NULL: no memory. */
 float *rp_trained_values(const struct rp_trained *x, const struct rp_tensor *t, int slot);
 /* Shard i of a tensor's data, and its elements; gathered if it is not contiguous. */
 const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i, size_t *n);
+
+/* Square sums of the chunks of all weights in list order, on every rank: `chunks` has room for them on the device. */
+int rp_trained_squares(const struct rp_trained *x, float *chunks, struct rp_err *err) rp_must_check;
 
 struct rp_optim {
     const struct rp_optimizer *optimizer;

@@ -112,6 +112,7 @@ static struct rp_share divide_bucket(struct rp_shares *s, int b, struct rp_share
 static void share_init(struct rp_shares *s, size_t least)
 {
     struct rp_share last = {0};
+    s->masters = s->weights->bytes / sizeof(float);
     fill_buckets(s, least);
     s->of = rp_alloc((size_t)s->n * (size_t)s->buckets * sizeof *s->of);
     for (int b = 0; b < s->buckets; b++)
@@ -136,8 +137,31 @@ void rp_shares_init_whole(struct rp_shares *s, const struct rp_tensors *weights,
     share_init(s, 0);
 }
 
+/* Vectors keep the distances that they have in the list: a run of them is one message. */
+void rp_shares_divide_masters(struct rp_shares *s)
+{
+    enum { LINE = 16 }; /* floats */
+    const struct rp_tensors *l = s->weights;
+    RP_BUG_IF(s->master);
+    s->master = rp_alloc(((size_t)l->n + 1) * sizeof *s->master);
+    s->masters = 0;
+    for (int i = 0; i < l->n; i++) {
+        const struct rp_tensor *t = &l->t[i];
+        const int is_matrix = rp_tensor_dims(t) > 1;
+        size_t first, n = is_matrix ? rp_share_of_tensor(s, s->own, t, &first) : t->count;
+        if (is_matrix && !rp_tensor_is_owned(l, t))
+            n = 0;
+        if (n && (is_matrix || !t->joined))
+            s->masters = (s->masters + LINE - 1) / LINE * LINE;
+        s->master[i] = s->masters;
+        s->masters += n;
+    }
+    s->masters = (s->masters + LINE - 1) / LINE * LINE;
+}
+
 void rp_shares_fini(struct rp_shares *s)
 {
+    free(s->master);
     free(s->bucket);
     free(s->of);
     *s = (struct rp_shares){0};
@@ -171,6 +195,14 @@ size_t rp_shares_slot_of(const struct rp_shares *s, const struct rp_tensor *t, s
 {
     const struct rp_share *share = rp_share_at(s, s->own, bucket_of(s, t));
     return share->slots_at + (t->offset / sizeof(float) + first - share->slots);
+}
+
+size_t rp_shares_master_of(const struct rp_shares *s, int i, size_t first)
+{
+    const struct rp_tensor *t = &s->weights->t[i];
+    if (!s->master)
+        return t->offset / sizeof(float) + first;
+    return s->master[i] + (rp_tensor_dims(t) > 1 ? 0 : first);
 }
 
 int rp_shares_owner(const struct rp_shares *s, size_t chunk)

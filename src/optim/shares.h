@@ -11,6 +11,10 @@
  * A tensor is cut at multiples of RP_NORM_CHUNK elements of each of its shards, which are also the ends of leaves. A tensor whose shards
  * are columns of the whole (the arithmetic of tensor-parallel ranks, computed by one) is not cut.
  *
+ * In mixed precision no rank but the owner of a share needs the masters of its matrices: operations take 16-bit copies.
+ * The block of masters is then divided too (rp_shares_divide_masters()): it has of each matrix the own elements, and all
+ * of every vector, in list order.
+ *
  * Where every host has as many ranks, the ranges of ranks with the same place on their hosts are neighbours: what a host exchanges with
  * others is then one range per rank and bucket, after its ranks have summed among themselves (train/exchange.h).
  */
@@ -46,12 +50,15 @@ struct rp_shares {
     struct rp_share *of;      /* [n][buckets] */
     const struct rp_tensors *weights;
     int parallel;        /* tensor-parallel degree of the arithmetic */
+    size_t *master;      /* [weights] floats before each in a block of divided masters; NULL: it is laid out as the list */
+    size_t masters;      /* floats of the block of masters */
 };
 
 /* least: floats of a bucket, unless it is the last; 0: one bucket. */
 void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm, size_t least);
 /* One rank that has everything, whatever the data group is: nothing is gathered. */
 void rp_shares_init_whole(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm);
+void rp_shares_divide_masters(struct rp_shares *s);
 void rp_shares_fini(struct rp_shares *s);
 
 static inline const struct rp_share *rp_share_at(const struct rp_shares *s, int rank, int bucket)
@@ -64,6 +71,9 @@ size_t rp_share_of_tensor(const struct rp_shares *s, int rank, const struct rp_t
  * found it. */
 size_t rp_shares_slots(const struct rp_shares *s);
 size_t rp_shares_slot_of(const struct rp_shares *s, const struct rp_tensor *t, size_t first);
+/* Where the block of masters of this rank has element `first` of weight i: of a divided matrix the first own one, of all
+ * others any. */
+size_t rp_shares_master_of(const struct rp_shares *s, int i, size_t first);
 /* The rank that has a chunk of all chunks in list order. */
 int rp_shares_owner(const struct rp_shares *s, size_t chunk);
 /* A contiguous run of a tensor's elements within one shard, with the chunks that it is made of. */

@@ -85,7 +85,7 @@ static int fetch(struct saver *s, const struct rp_state_entry *e, size_t first, 
         return fetch_buffer(s, e, first, x, n, err);
     const int i = (int)(e->t - weights->t), stage = rp_parts_owner(p, i);
     const struct rp_tensor *t = rp_parts_weight(p, stage, i);
-    const int divided = e->slot >= 0 || s->state->divided_masters;
+    const int divided = e->slot >= 0 || s->state->shares.master;
     for (int r = 0; r < t->ranks; r++) {
         const size_t lo = part_before(t, r, first), hi = part_before(t, r, first + n);
         for (int d = 0; d < (divided ? p->data : 1); d++) {

@@ -79,6 +79,7 @@ static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi
 /* Elements of the block of weights that are sent at once: of matrices copies of 2 bytes, of all others floats. */
 struct updated_run {
     size_t at, floats, each;
+    int tensor; /* that has the first of them; where there are copies */
 };
 
 /* The runs of an extent, one after the other. */
@@ -97,7 +98,7 @@ static struct updated_walk walk_updated(const struct rp_tensors *weights, int co
 /* 0: there is none left. */
 static int next_updated(struct updated_walk *w, struct updated_run *run)
 {
-    *run = (struct updated_run){w->at, w->copies ? 0 : w->end - w->at, sizeof(float)};
+    *run = (struct updated_run){.at = w->at, .floats = w->copies ? 0 : w->end - w->at, .each = sizeof(float)};
     for (; w->copies && w->i < w->weights->n; w->i++) {
         const struct rp_tensor *t = &w->weights->t[w->i];
         size_t first;
@@ -108,7 +109,7 @@ static int next_updated(struct updated_walk *w, struct updated_run *run)
         if (run->floats && run->each != each)
             break;
         if (!run->floats)
-            *run = (struct updated_run){.at = at, .each = each};
+            *run = (struct updated_run){.at = at, .each = each, .tensor = w->i};
         run->floats = at + n - run->at; /* with the padding between tensors */
     }
     w->at = run->at + run->floats;
@@ -467,8 +468,12 @@ int rp_exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, st
 /* Where a run is sent from and received: of copies that a device keeps as fp32 numbers, the upper half of them. */
 static void *updated_at(const struct rp_exchange *x, float *block, rp_stored *copies, const struct updated_run *run)
 {
-    if (run->each == sizeof *block)
+    if (run->each == sizeof *block && !copies)
         return block + run->at;
+    if (run->each == sizeof *block) {
+        const size_t first = run->at - x->shares->weights->t[run->tensor].offset / sizeof *block;
+        return block + rp_shares_master_of(x->shares, run->tensor, first);
+    }
     return (char *)rp_stored_at(x->dev, copies, (long)run->at) + run->floats * (x->dev->stored_bytes - run->each);
 }
 

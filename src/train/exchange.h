@@ -14,9 +14,9 @@
  * at the same place on the other hosts: two levels, of which only the second sends between hosts. Otherwise every rank exchanges with all.
  * The bits are the same: `levels` and the bytes are evidence, not arithmetic.
  *
- * In mixed precision operations take 16-bit copies of matrices, and no rank but the owner of a share needs its masters: after an update ranks
- * gather these copies, 2 bytes an element, and the masters of what is not copied (vectors). A device that keeps 16-bit values as fp32 numbers
- * sends 2 bytes too, so that all ranks send the same bytes.
+ * In mixed precision operations take 16-bit copies of matrices, and no rank but the owner of a share has its masters
+ * (optim/shares.h): after an update ranks gather these copies, 2 bytes an element, and the masters of what is not copied
+ * (vectors). A device that keeps 16-bit values as fp32 numbers sends 2 bytes too, so that all ranks send the same bytes.
  *
  * Besides the weights, a share has what was summed for the second use of its weights. Sums of statistics (of batch norms) are small: every
  * rank gets them all.
@@ -90,6 +90,7 @@ int rp_exchange_bucket(const struct rp_exchange *x);
 int rp_exchange_piece(struct rp_exchange *x, struct rp_dev *dev, float *const *block, float *room, struct rp_err *err) rp_must_check;
 /* *sum: the sums of losses over all micro-batches, on every rank. */
 int rp_exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, struct rp_losses *sum, struct rp_err *err) rp_must_check;
-/* A block with the layout of the weights, of which every rank has computed its share: the shares of all. copies: of its matrices, as operations
- * take them, element i at element i; these are gathered, and of the block only the rest. NULL, unless x->copies. */
+/* A block with the layout of the weights, of which every rank has computed its share: the shares of all. copies: of its
+ * matrices, as operations take them, element i at element i; these are gathered, and of the block, which has divided
+ * masters, only vectors. NULL, unless x->copies. */
 int rp_exchange_block(struct rp_exchange *x, float *block, rp_stored *copies, struct rp_err *err) rp_must_check;

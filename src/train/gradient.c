@@ -115,7 +115,7 @@ static int report_weights(const struct rp_train *t, const struct rp_net *m, cons
         if (x->count && t->rounded && rp_tensor_dims(x) > 1)
             m->dev->op->find_nonfinite_stored(m->dev, &at, rp_stored_at(m->dev, t->rounded, (long)(x->offset / x->each)), x->count);
         else if (x->count)
-            m->dev->op->find_nonfinite(m->dev, &at, rp_tensor_in(t->state.w, x), x->count);
+            m->dev->op->find_nonfinite(m->dev, &at, rp_trained_values(&t->state, x, -1), x->count);
         if (at >= 0)
             return report_tensor(m, x, at, origin, err);
     }

@@ -35,6 +35,8 @@ void rp_train_share_state(struct rp_shares *s, const struct rp_recipe *r, const 
         rp_shares_init_whole(s, &m->tensors[RP_WEIGHT], m->parallel, m->comm);
     else
         rp_shares_init(s, &m->tensors[RP_WEIGHT], m->parallel, m->comm, bucket);
+    if (m->gathers_copies && s->n > 1)
+        rp_shares_divide_masters(s);
 }
 
 void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float **room_at)
@@ -128,7 +130,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     rp_train_declare(m, &trained, exchange.room, &room);
     struct rp_device_opts device = *o;
     device.numerics = rp_recipe_numerics(r);
-    p->bytes[RP_CLASS_PARAMETERS] = t[RP_WEIGHT].bytes + t[RP_BUFFER].bytes;
+    p->bytes[RP_CLASS_PARAMETERS] = state.masters * sizeof(float) + t[RP_BUFFER].bytes;
     if (rp_is_mixed(device.numerics)) /* copies of matrices */
         p->bytes[RP_CLASS_PARAMETERS] += t[RP_WEIGHT].bytes / sizeof(float) * stored_bytes;
     p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_train_blocks(&exchange, comm);

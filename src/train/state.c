@@ -199,7 +199,7 @@ static int data_rank_of(const struct rp_trained *s, int stage, int i, int slot, 
     const struct rp_shares *shares = &s->parts->shares[stage];
     for (int k = 0; k < i; k++)
         chunk += leaves_of(s, rp_parts_weight(s->parts, stage, k));
-    return slot >= 0 || s->divided_masters ? rp_shares_owner(shares, chunk) : 0;
+    return slot >= 0 || s->shares.master ? rp_shares_owner(shares, chunk) : 0;
 }
 
 static void choose_keyed_leaf(struct keyed_leaf *l, const struct rp_trained *s, int entry, const char *key)

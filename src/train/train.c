@@ -36,8 +36,9 @@ static void bind_sets(struct rp_train *t, const struct rp_train_opts *o, void *s
             m->alive_arg = o->alive_arg;
             rp_train_declare(m, &unused, t->exchange.room, &room);
         }
-        rp_net_bind_weights(m, t->state.w, t->rounded ? t->rounded : (rp_stored *)(void *)t->state.w);
-        rp_tensors_bind(&m->tensors[RP_BUFFER], t->state.buffer, 0);
+        rp_net_bind_weights(m, t->state.w, t->state.shares.master,
+                            t->rounded ? t->rounded : (rp_stored *)(void *)t->state.w);
+        rp_net_bind_buffers(m, t->state.buffer);
         rp_tensors_bind_set(&m->tensors[RP_ACTIVATION], t->activations, i, t->sets);
         rp_tensors_bind(&m->tensors[RP_SCRATCH], scratch, 0);
     }
@@ -46,7 +47,6 @@ static void bind_sets(struct rp_train *t, const struct rp_train_opts *o, void *s
 static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
 {
     const struct rp_tensors *list = t->net->tensors;
-    size_t floats = list[RP_WEIGHT].bytes / sizeof(float);
     float *slots;
     void *scratch;
     if (!(t->state.w = block(o->dev, RP_CLASS_PARAMETERS, o->plan, err)) ||
@@ -60,7 +60,7 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
     for (int i = 1; i < t->gradients; i++)
         t->gradient[i] = t->gradient[0] + (size_t)i * rp_net_gradient_floats(t->net);
     t->state.g = t->gradient[0];
-    t->state.buffer = t->state.w + floats;
+    t->state.buffer = t->state.w + t->state.shares.masters;
     if (rp_is_mixed(o->dev->numerics))
         t->rounded = (rp_stored *)(void *)((char *)t->state.buffer + list[RP_BUFFER].bytes);
     bind_sets(t, o, scratch);
@@ -128,12 +128,12 @@ static int draw_here(struct rp_net *m, const struct rp_state_entry *e, int numbe
 }
 
 /* Weight i of the list draws from random stream i. */
-static int initialise(struct rp_train *t, struct rp_err *err)
+static int initialise(struct rp_train *t, const struct rp_trained *whole, struct rp_err *err)
 {
     struct rp_net *m = t->net;
     for (int i = 0; i < t->state.weights->n + t->state.buffers->n; i++) {
         struct rp_state_entry e;
-        rp_state_entry_at(&e, &t->state, i);
+        rp_state_entry_at(&e, whole, i);
         if (!e.t->count)
             continue;
         if (e.t->init == RP_INIT_UNIFORM || (is_normal(e.t) && e.t->ranks > 1)) {
@@ -149,7 +149,7 @@ static int initialise(struct rp_train *t, struct rp_err *err)
 }
 
 /* The copies that operations take, of matrices and embeddings; vectors they take as they are. own: of the own share alone. */
-static void round_weights(struct rp_train *t, int own)
+static void round_weights(struct rp_train *t, const struct rp_trained *from, int own)
 {
     struct rp_dev *dev = t->net->dev;
     const struct rp_tensors *l = t->state.weights;
@@ -158,25 +158,68 @@ static void round_weights(struct rp_train *t, int own)
         size_t first = 0, n = own ? rp_share_of_tensor(&t->state.shares, t->state.shares.own, w, &first) : w->count;
         if (rp_tensor_dims(w) > 1 && n)
             dev->op->round_stored(dev, rp_stored_at(dev, t->rounded, (long)(w->offset / w->each + first)),
-                                  rp_tensor_in(t->state.w, w) + first, NULL, n);
+                                  rp_trained_values(from, w, -1) + first, NULL, n);
     }
+}
+
+/* The state with whole masters, as a file or the initialisation has them: in the place of a gradient until keep_masters(),
+ * where this rank keeps a part of them. */
+static struct rp_trained whole_masters(const struct rp_train *t)
+{
+    struct rp_trained whole = t->state;
+    if (!whole.shares.master)
+        return whole;
+    whole.w = t->gradient[0];
+    whole.shares.master = NULL;
+    return whole;
+}
+
+static void copy_floats(struct rp_dev *dev, float *to, const float *from, size_t n)
+{
+    dev->op->copy_columns(dev, to, (long)n, from, (long)n, 1, (int)n, sizeof *to);
+}
+
+/* The elements of weight i whose masters this rank has. */
+static size_t kept(const struct rp_trained *x, int i, size_t *first)
+{
+    const struct rp_tensor *t = &x->weights->t[i];
+    *first = 0;
+    if (!x->shares.master || rp_tensor_dims(t) < 2)
+        return t->count;
+    return rp_tensor_is_owned(x->weights, t) ? rp_share_of_tensor(&x->shares, x->shares.own, t, first) : 0;
+}
+
+static void keep_masters(struct rp_train *t, const struct rp_trained *whole)
+{
+    struct rp_dev *dev = t->net->dev;
+    if (whole->w == t->state.w)
+        return;
+    for (int i = 0; i < t->state.weights->n; i++) {
+        const struct rp_tensor *w = &t->state.weights->t[i];
+        size_t first, n = kept(&t->state, i, &first);
+        if (n)
+            copy_floats(dev, rp_trained_values(&t->state, w, -1) + first, rp_trained_values(whole, w, -1) + first, n);
+    }
+    dev->op->fill(dev, whole->w, 0.0f, t->state.weights->bytes / sizeof *whole->w); /* a gradient again, with padding */
 }
 
 /* Masters of the own share have changed: to all ranks what their operations take. Mixed precision: other ranks keep older masters of matrices. */
 static int spread_weights(struct rp_train *t, struct rp_err *err)
 {
     const int is_divided = t->comm->size[RP_GROUP_DATA] > 1 && !t->replicated;
-    round_weights(t, 1);
+    round_weights(t, &t->state, 1);
     return (is_divided && rp_exchange_block(&t->exchange, t->state.w, t->rounded, err) < 0) || rp_pipeline_return_tied(t, err) < 0 ? -1 : 0;
 }
 
 /* What the files lack keeps its initialisation. */
-static int load_checkpoint(struct rp_train *t, const char *path, const struct rp_recipe *r, struct rp_err *err)
+static int load_checkpoint(struct rp_train *t, struct rp_trained *whole, const char *path, const struct rp_recipe *r,
+                           struct rp_err *err)
 {
     struct rp_checkpoint c;
-    if (rp_checkpoint_open(&c, path, r, &t->state, err) < 0)
+    if (rp_checkpoint_open(&c, path, r, whole, err) < 0)
         return -1;
-    int failed = (c.lacks && initialise(t, err) < 0) || rp_checkpoint_load(&c, &t->state, err) < 0;
+    int failed = (c.lacks && initialise(t, whole, err) < 0) || rp_checkpoint_load(&c, whole, err) < 0;
+    t->state.batches_before = whole->batches_before;
     t->done = t->base = c.step;
     t->state.scale = c.scale;
     rp_checkpoint_close(&c);
@@ -193,12 +236,14 @@ static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct
     rp_optim_init(&t->optim, o->recipe, t->state.weights);
     t->scale_rule = rp_loss_scale_rule_of(o->recipe);
     t->state.scale = rp_loss_scale_begin(&t->scale_rule);
+    struct rp_trained whole = whole_masters(t);
     if (!init || !*init) {
-        if (initialise(t, err) < 0)
+        if (initialise(t, &whole, err) < 0)
             return -1;
-    } else if (load_checkpoint(t, init, o->recipe, err) < 0)
+    } else if (load_checkpoint(t, &whole, init, o->recipe, err) < 0)
         return rp_wrap(err, "--init");
-    round_weights(t, 0);
+    round_weights(t, &whole, 0);
+    keep_masters(t, &whole);
     return o->dev->backend->sync(o->dev, err);
 }
 
@@ -235,9 +280,10 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     rp_parts_init(&t->parts, o->recipe, comm, t->bucket);
     rp_shares_init(&t->shares, t->state.weights, t->net->parallel, comm, t->bucket);
     rp_train_share_state(&t->state.shares, o->recipe, t->net, t->bucket);
+    if (t->state.shares.master)
+        rp_shares_divide_masters(&t->shares);
     rp_exchange_open(&t->exchange, t->net, &t->shares, rp_recipe_micro_batches(o->recipe));
     t->gradients = rp_train_blocks(&t->exchange, t->comm);
-    t->state.divided_masters = t->exchange.copies;
     rp_train_declare(t->net, &t->state, t->exchange.room, &t->room);
     if (train_start(t, o, err) == 0)
         return t;
@@ -309,7 +355,9 @@ int rp_train_step(struct rp_train *t, int64_t step, struct rp_step_result *out, 
     *out = (struct rp_step_result){.samples = t->own * t->net->batch, .loss_scale = t->state.scale.scale,
                                    .micro_loss = t->micro_loss, .micros = t->own};
     out->learning_rate = rp_learning_rate(&t->optim, rp_loss_scale_scheduled(&t->state.scale, &t->scale_rule, at + 1));
-    if (rp_train_gradient(t, at, &sum, err) < 0 || rp_global_norm(&out->grad_norm, &t->state, 1.0f / t->state.scale.scale, inv, err) < 0 ||
+    if ((t->net->squares && rp_trained_squares(&t->state, t->net->squares, err) < 0) ||
+        rp_train_gradient(t, at, &sum, err) < 0 ||
+        rp_global_norm(&out->grad_norm, &t->state, 1.0f / t->state.scale.scale, inv, err) < 0 ||
         update_weights(t, at, out, inv, err) < 0)
         return -1;
     update_buffers(t, inv);
@@ -353,6 +401,23 @@ int rp_train_keyed_root(struct rp_train *t, char hex[65], const char *key, struc
     return rp_state_keyed_root(hex, &t->state, key, err);
 }
 
+/* Elements have the numbers that they have in the tensor: of a divided one the own elements are moved at their places in a
+ * block of gradients, where what lies around them means nothing. */
+static void perturb_weight(struct rp_train *t, int i, const struct rp_perturbation *p)
+{
+    struct rp_dev *dev = t->net->dev;
+    const struct rp_tensor *w = &t->state.weights->t[i];
+    size_t first, n = kept(&t->state, i, &first);
+    float *own = rp_trained_values(&t->state, w, -1) + first, *there = rp_tensor_in(t->gradient[0], w);
+    if (n == w->count && n) {
+        dev->op->perturb(dev, own, n, p);
+    } else if (n) {
+        copy_floats(dev, there + first, own, n);
+        dev->op->perturb(dev, there, w->count, p);
+        copy_floats(dev, own, there + first, n);
+    }
+}
+
 int rp_train_perturb(struct rp_train *t, struct rp_err *err)
 {
     const struct rp_net *m = t->net;
@@ -366,8 +431,7 @@ int rp_train_perturb(struct rp_train *t, struct rp_err *err)
         p.parts = (uint32_t)w->ranks;
         p.part = w->ranks > 1 ? (uint32_t)rp_net_rank(m) : 0;
         p.run = rp_tensor_whole_run(w);
-        if (w->count)
-            m->dev->op->perturb(m->dev, rp_tensor_in(t->state.w, w), w->count, &p);
+        perturb_weight(t, i, &p);
     }
     if (t->rounded && spread_weights(t, err) < 0)
         return -1;

@@ -67,6 +67,51 @@ TEST(bytes_of_gathered_copies)
         }
 }
 
+/* All ranks together have the master of every element of a matrix once; vectors, which operations take as they are, all of
+ * them have. A line of 16 floats may be empty before each tensor. */
+TEST(masters_of_a_share_are_all_that_a_rank_has)
+{
+    for (int m = 0; m < MODELS; m++)
+        for (int n = 2; n <= 4; n++) {
+            struct trial divided = trial_of((enum model)m, recipe_of((enum model)m, &contracts[1], 1), 4);
+            struct rp_net *net = rp_net_new(&divided.recipe, 2);
+            const struct rp_tensors *w = &net->tensors[RP_WEIGHT];
+            size_t matrices = 0, vectors = 0, masters = 0;
+            for (int i = 0; i < w->n; i++)
+                *(rp_tensor_dims(&w->t[i]) > 1 ? &matrices : &vectors) += w->t[i].count;
+            run(&divided, data_ranks(n), NULL, model_names[m]);
+            for (int k = 0; k < n; k++) {
+                masters += divided.trace[k].masters;
+                CHECK(divided.trace[k].masters < matrices, "%s, rank %d of %d: %zu masters", model_names[m], k, n,
+                      divided.trace[k].masters);
+            }
+            const size_t once = matrices + (size_t)n * vectors;
+            CHECK(masters >= once && masters <= once + 16 * (size_t)(n * (w->n + 1)),
+                  "%s, %d ranks: %zu masters, not %zu", model_names[m], n, masters, once);
+            rp_net_free(net);
+            traces_fini(divided.trace, n);
+            trial_fini(&divided);
+        }
+}
+
+/* The squares of all weights are a part of the loss, and no rank has all masters. */
+TEST(squared_weights_of_divided_masters)
+{
+    struct rp_recipe r = recipe_of(RESNET, &contracts[1], 1);
+    r.optimizer_weight_decay = 0.1;
+    r.optimizer_weight_decay_form = RP_DECAY_FORM_loss;
+    struct trial one = trial_of(RESNET, r, 4);
+    run(&one, data_ranks(1), NULL, "one rank");
+    for (int n = 2; n <= 3; n++) {
+        struct trial many = one;
+        run(&many, data_ranks(n), NULL, "squared weights");
+        compare(&one.trace[0], &many, data_ranks(n), "squared weights");
+        traces_fini(many.trace, n);
+    }
+    traces_fini(one.trace, 1);
+    trial_fini(&one);
+}
+
 /* Other ranks' masters are old: what changes all weights at once has to gather copies again. */
 TEST(perturbed_masters_reach_all_ranks)
 {
@@ -85,7 +130,7 @@ TEST(perturbed_masters_reach_all_ranks)
     trial_fini(&one);
 }
 
-/* A file has the masters of all ranks, and either continues the other. */
+/* A file has the masters of all ranks, either continues the other, and so do other numbers of ranks. */
 TEST(checkpoints_have_the_masters_of_all_ranks)
 {
     struct rp_err err;
@@ -107,8 +152,11 @@ TEST(checkpoints_have_the_masters_of_all_ranks)
     run(&one, data_ranks(1), NULL, "one rank, continued");
     run(&three, data_ranks(3), NULL, "three ranks, continued");
     compare(&one.trace[0], &three, data_ranks(3), "continued");
-    traces_fini(one.trace, 1);
     traces_fini(three.trace, 3);
+    run(&three, data_ranks(2), NULL, "two ranks, continued");
+    compare(&one.trace[0], &three, data_ranks(2), "two ranks, continued");
+    traces_fini(three.trace, 2);
+    traces_fini(one.trace, 1);
     one.recipe.run_init = NULL; /* not the recipe's own */
     trial_fini(&one);
 }

@@ -59,7 +59,7 @@ static void piece_open(struct piece *p, const struct single *s, struct rp_comm *
     m->dev = p->dev;
     float *w = piece_block(p, RP_CLASS_PARAMETERS, list[RP_WEIGHT].bytes);
     p->g = m->g = piece_block(p, RP_CLASS_GRADIENTS, rp_net_gradient_floats(m) * sizeof *p->g);
-    rp_net_bind_weights(m, w, (rp_stored *)(void *)w);
+    rp_net_bind_weights(m, w, NULL, (rp_stored *)(void *)w);
     rp_tensors_bind(&list[RP_ACTIVATION], piece_block(p, RP_CLASS_ACTIVATIONS, list[RP_ACTIVATION].bytes), 0);
     rp_tensors_bind(&list[RP_SCRATCH], piece_block(p, RP_CLASS_SCRATCH, list[RP_SCRATCH].bytes), 0);
     rp_tensors_bind(&list[RP_INPUT], piece_block(p, RP_CLASS_INPUT, list[RP_INPUT].bytes), 0);

@@ -23,6 +23,7 @@ struct trace {
     uint64_t sent, between;
     uint64_t moved; /* sent in the last step, counted where it happened: losses and sums for norms too */
     int levels, buckets, overlaps;
+    size_t masters; /* floats of them that the rank has */
     const struct rp_train *train; /* while it runs */
 };
 
@@ -60,7 +61,7 @@ FIXTURE int train(struct rp_train *t, struct rp_comm *c, struct trial *trial, st
         is->samples += s.samples;
         const int at = trial->wrong && c->rank[RP_GROUP_WORLD] == 1 && step == 0 ? rp_tensors_find(t->state.weights, trial->wrong) : -1;
         if (at >= 0)
-            rp_tensor_in(t->state.w, &t->state.weights->t[at])[0] += 1;
+            rp_trained_values(&t->state, &t->state.weights->t[at], -1)[0] += 1;
         if (rp_train_root(t, is->root[step + 1], step == STEPS - 1 ? &is->tensors : NULL, err) < 0 ||
             (step < STEPS - 1 && rp_train_perturb(t, err) < 0))
             return -1;
@@ -95,6 +96,7 @@ FIXTURE int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
         is->sent = t->exchange.sent_bytes;
         is->between = t->exchange.between_bytes;
         is->levels = t->exchange.levels;
+        is->masters = t->state.shares.masters;
     }
     rp_train_close(t);
     fixture_close(dev);

@@ -174,6 +174,20 @@ static int check_clock(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* The least that rank 0 has of a weight: the fp32 number, or a copy of 16 bits where data-parallel ranks divide the
+ * masters. Ranks that divide the model have parts of it: check_plan.c sizes those. */
+static double weight_bytes(const struct rp_verify_state *s)
+{
+    const struct rp_recipe *r = &s->run.recipe;
+    const struct rp_layout_facts *d = &s->run.facts->layout;
+    if (d->tensor * d->pipeline > 1)
+        return 0;
+    return rp_is_mixed(rp_recipe_numerics(r)) && d->data > 1 &&
+                   r->parallel_optimizer_state != RP_OPTIMIZER_STATE_replicated
+               ? 2
+               : 4;
+}
+
 /* The sum of the plan, which is rank 0's, is right. A GPU has memory of its own: the host's is not in the sum. */
 static int check_planned(const struct rp_verify_state *s, struct rp_err *err)
 {
@@ -182,15 +196,14 @@ static int check_planned(const struct rp_verify_state *s, struct rp_err *err)
     const int64_t parts[] = {plan->host_bytes, plan->decoder_bytes, plan->connection_bytes, b->parameters,
                              b->gradients,     b->optimizer_state,  b->activations,         b->scratch,
                              b->input_batches, b->backend_buffers};
-    const double total = (double)plan->total_bytes, parameters = 4 * (double)s->run.figures->model.parameters;
-    const struct rp_layout_facts *d = &s->run.facts->layout;
+    const double total = (double)plan->total_bytes;
+    const double parameters = weight_bytes(s) * (double)s->run.figures->model.parameters;
     double sum = 0;
     for (size_t i = rp_rank_on_cpu(s->run.facts, 0) ? 0 : 3; i < sizeof parts / sizeof *parts; i++)
         sum += (double)parts[i];
     if (sum != total)
         return rp_fail(err, RP_MISMATCH, "the plan's parts add up to %.0f bytes, but its total_bytes is %.0f", sum, total);
-    /* ranks that divide the model have parts of it: check_plan.c sizes those */
-    if (d->tensor * d->pipeline == 1 && (double)b->parameters < parameters)
+    if ((double)b->parameters < parameters)
         return rp_fail(err, RP_MISMATCH, "the plan has less memory than its %.0f bytes of parameters", parameters);
     return 0;
 }

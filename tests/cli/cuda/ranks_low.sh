@@ -50,11 +50,14 @@ one $bert $two
 many 2x1x1 nccl $bert $two
 jq -e '(.rank | length) == 2 and all(.rank[]; .exchange.connections.nccl == "2.20.5" and .exchange.bytes_per_step > 0)' facts.json >answer.txt ||
     { jq .rank facts.json >&2; fail "not by NCCL"; }
+divided=$(jq .plan.bytes.parameters facts.json)
 planted 2 lost $bert $two
 planted 2 swap $bert $two
 if [ "${LONG:-0}" != 0 ]; then
     many 2x1x1 sockets $bert $two
     many 2x1x1 nccl $bert $two --set parallel.optimizer_state=replicated
+    jq -e --argjson divided "$divided" '.plan.bytes.parameters * 0.75 > $divided' facts.json >answer.txt ||
+        fail "$divided bytes of parameters, with whole masters $(jq .plan.bytes.parameters facts.json)"
     one $gpt
     many 2x1x2 nccl $gpt
     one $gpt --set parallel.tensor=2
