@@ -426,8 +426,8 @@ $(BUILD)/shim/sass/libcuda.so.1: $(sass_objects)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ -lm
 -include $(sass_objects:.o=.d)
 SASS ?= sm_90
-sass_archs := $(filter $(archs),$(SASS))
-sass_texts := $(foreach a,$(sass_archs),$(patsubst src/backend/cuda/%.cu,$(BUILD)/sass/$a/%.sass,$(device_code)))
+sass_archs := $(filter $(archs),$(SASS) $(addsuffix a,$(SASS)))
+sass_texts := $(foreach a,$(sass_archs),$(patsubst src/backend/cuda/%.cu,$(BUILD)/sass/$a/%.sass,$(call code_for,$a)))
 disassembler := $(shell env/fetch-nvdisasm.sh --dir $(DEPS_DIR))/nvdisasm
 $(BUILD)/sass/flags: FORCE
 	$(Q)mkdir -p $(addprefix $(@D)/,$(sass_archs))

@@ -185,9 +185,11 @@ static void prove_wgmma(void)
     compare(&s, 0);
     CHECK(strncmp(chosen(), "wgmma128_nt", 11) == 0, "%s is chosen", chosen());
     setenv("PTX_OTHER_PRODUCTS", "1", 1);
+    setenv("SASS_OTHER_PRODUCTS", "1", 1);
     check(rp_cuda_prove(c, &e), &e);
     CHECK(!c->has_wgmma && strcmp(c->proof.outcome, "proved") == 0, "with one bit less: proved");
     unsetenv("PTX_OTHER_PRODUCTS");
+    unsetenv("SASS_OTHER_PRODUCTS");
     compare(&s, 0);
     CHECK(strncmp(chosen(), "128x128_nt", 10) == 0, "%s is chosen", chosen());
 }
@@ -206,18 +208,21 @@ static void compare_wgmma(int is_short)
     CHECK(rp_cuda_of(dev)->more != NULL, "there is no image for sm_90a");
 }
 
-/* compute_90 as test_device_code reads it: what ships has machine code for it. */
+/* Machine code, or compute_90 as test_device_code reads it: what ships has machine code for it. */
 TEST(wgmma_has_the_bits_of_the_reference)
 {
-    const char *library = getenv("RP_SHIM_LIBRARY"), *build = getenv("BUILD");
-    char ptx[512], more[520];
+    const char *library = getenv("RP_SHIM_LIBRARY"), *build = getenv("BUILD"), *sass = getenv("SASS_DIR");
+    const int is_sass = library && strstr(library, "/sass/") && sass;
+    char ptx[512], code[512], more[520];
     snprintf(ptx, sizeof ptx, "%s/gpu/checked/compute_90", build ? build : "build");
-    snprintf(more, sizeof more, "%sa", ptx);
-    if (!library || !strstr(library, "/ptx/"))
+    snprintf(code, sizeof code, "%s", is_sass ? sass : ptx);
+    snprintf(more, sizeof more, "%sa", code);
+    if (!is_sass && (!library || !strstr(library, "/ptx/")))
         SKIP("executes compiled code");
-    if (access(ptx, R_OK) != 0 || access(more, R_OK) != 0)
+    if (access(code, R_OK) != 0 || access(more, R_OK) != 0)
         SKIP("there is no code for sm_90a (ARCHS)");
     for (int n = 0; n < RP_NUMERICS_COUNT; n++)
         if (rp_is_mixed((enum rp_numerics)n) && rp_cuda_has_arithmetic(90, (enum rp_numerics)n))
-            compare_family(90, (enum rp_numerics)n, getenv("PTX_DIR") ? NULL : ptx, !tap_long(), compare_wgmma);
+            compare_family(90, (enum rp_numerics)n, is_sass || getenv("PTX_DIR") ? NULL : ptx, !tap_long(),
+                           compare_wgmma);
 }

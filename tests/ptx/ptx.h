@@ -137,7 +137,6 @@ void ptx_load_matrix(const struct simt_warp *w, u32 pc);
 void ptx_products_begin(struct simt_warp *w); /* a block */
 void ptx_product(struct simt_warp *w, u32 pc);
 void ptx_product_fence(struct simt_warp *w);
-void ptx_product_commit(struct simt_warp *w);
 void ptx_product_wait(struct simt_warp *w, u32 pc);
 void ptx_touch(const struct simt_warp *w, u32 pc); /* by an instruction that `touches` */
 void ptx_find_touches(struct simt_kernel *k);

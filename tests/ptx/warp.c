@@ -3,6 +3,7 @@
  * An instruction that exchanges something waits until every lane that it names, and that has not returned, is at the same instruction.
  */
 #include "tests/ptx/ptx.h"
+#include "tests/simt/products.h"
 
 static long budget; /* instructions that are left of the turn */
 
@@ -78,7 +79,7 @@ static int meet(struct simt_warp *w)
             ptx_product_fence(w);
             break;
         case OP_PRODUCT_COMMIT:
-            ptx_product_commit(w);
+            simt_product_commit(w);
             break;
         case OP_PRODUCT_WAIT:
             ptx_product_wait(w, g->pc);

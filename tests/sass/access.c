@@ -160,6 +160,10 @@ int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
         if (simt_launch.races)
             simt_races_fence(w, m);
         return 1;
+    case SASS_FENCE: /* of proxies */
+        EACH_LANE(m)
+        w->proxies[lane]++;
+        return 1;
     case SASS_MEMBAR: /* stores are seen at once; which of them are ordered is for find_order() and races.c */
     case SASS_ERRBAR:
     case SASS_CGAERRBAR:

@@ -41,7 +41,8 @@ static const struct {
     {"COLLECTIVE", NOTHING, 0}, {"ALL", FLAGS, EVERY_LANE},
     /* what the operands show, what only concerns speed, or what is so here in any case */
     {"MOV", NOTHING, 0}, {"SHL", NOTHING, 0}, {"IADD", NOTHING, 0}, {"LUT", NOTHING, 0}, {"MMA", NOTHING, 0},
-    {"NTZ", NOTHING, 0}, {"U", NOTHING, 0}, {"SYS", NOTHING, 0}, {"GPU", NOTHING, 0}, {"SC", NOTHING, 0},
+    {"NTZ", NOTHING, 0}, {"U", NOTHING, 0}, {"SYS", NOTHING, 0}, {"GPU", NOTHING, 0}, {"CTA", NOTHING, 0},
+    {"SC", NOTHING, 0},
     {"CONSTANT", NOTHING, 0}, {"BYPASS", NOTHING, 0}, {"IVALL", NOTHING, 0}, {"TRAP", NOTHING, 0},
     {"REL", NOTHING, 0}, {"NOINC", NOTHING, 0}, {"NODEC", NOTHING, 0}, {"RECONVERGENT", NOTHING, 0},
     {"RELIABLE", NOTHING, 0}, {"SYNC", NOTHING, 0}, {"DEFER_BLOCKING", NOTHING, 0}, {"M88", NOTHING, 0}, {"F16", NOTHING, 0},
@@ -69,6 +70,12 @@ static int modify_specially(struct sass_insn *i, const char *name, size_t n)
         return 1;
     else if (i->op == SASS_HMMA && *name == '1')
         i->imm = n == 5 ? SHIM_M16N8K16 : SHIM_M16N8K8;
+    else if (i->op == SASS_HGMMA && *name == '6') /* 64x128x16 */
+        i->imm = 128;
+    else if (i->op == SASS_WARPGROUP && n > 2)
+        i->how = *name == 'A' ? H_ARRIVE : H_WAIT;
+    else if (i->op == SASS_FENCE)
+        return 1;
     else if (i->op == SASS_LDSM && n <= 2) /* 4 matrices of numbers of 16 bits */
         i->bytes = 16;
     else
@@ -174,6 +181,10 @@ static int fits(char letter, const struct sass_operand *o)
         return o->kind == K_COUNTER;
     case 'n':
         return o->kind == K_NUMBER;
+    case 'g':
+        return o->kind == K_MATRICES;
+    case 'o':
+        return o->kind == K_GROUPS;
     default:
         return o->kind == K_PREDICATES;
     }
@@ -291,6 +302,13 @@ static void take(const struct sass_unit *u, struct sass_insn *i, char letter, co
     case 'B':
         i->barrier = (u8)o->number;
         break;
+    case 'g':
+        i->s[t->sources++] = o->base;
+        i->how = o->byte;
+        break;
+    case 'o':
+        i->flags |= i->op == SASS_HGMMA ? ENDS_GROUP : 0;
+        break;
     case 'n':
         i->imm |= (t->numbers ? o->value << 32 : o->value & 0xffffffff);
         t->numbers++;
@@ -360,6 +378,16 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         simt_refuse("matrices of another number");
     if (i->op == SASS_HMMA && (i->imm != SHIM_M16N8K16 || !strstr(mnemonic, ".F32")) && strcmp(mnemonic, "HMMA.1688.F32") != 0)
         simt_refuse("a product of matrices of another kind");
+    if (i->op == SASS_HGMMA) {
+        if (i->imm != 128 || !strstr(mnemonic, ".F32") || i->d != i->s[1] || i->sign[1] ||
+            i->d + SASS_ROW(64) > SASS_ROW(ROW_ZERO))
+            simt_refuse("a product of matrices of another kind");
+        u->k->has_proxies = 1;
+    }
+    if (i->op == SASS_WARPGROUP && operands != (i->how == H_WAIT ? 2 : 0))
+        simt_refuse("a wait for products of another kind");
+    if (i->op == SASS_FENCE && strcmp(mnemonic, "FENCE.VIEW.ASYNC.S") != 0)
+        simt_refuse("a fence of another kind");
     if (i->op == SASS_HADD2) { /* only as a conversion: -0 + number, or number + -0 */
         const int zero = operand[2].base == SASS_ROW(ROW_ZERO) ? 1 : 0, number = 1 - zero;
         if (operand[1 + zero].base != SASS_ROW(ROW_ZERO) || operand[1 + zero].sign != NEGATED || i->sign[number] || i->byte[number] < 5 ||

@@ -392,7 +392,7 @@ void sass_execute(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
     if (i->flags & UNIFORM)
         m = ~0u; /* once for the warp: every lane has the same value */
     if (sass_float(w, i, m) || execute_integer(w, pc, i, m) || sass_access(w, pc, i, active) ||
-        sass_matrix(w, pc, i, active))
+        sass_matrix(w, pc, i, active) || sass_product(w, pc, i, active))
         return;
     switch (i->op) {
     case SASS_ISETP:

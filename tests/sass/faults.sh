@@ -1,14 +1,15 @@
 #!/bin/bash
-# Executing machine code finds faults: each is one change of one instruction in the text of sm_90, and the operation that uses it fails with a
-# message that names the operation and the element, or the kernel and the instruction. The fault "none" is none and has to pass. What is not
-# known ends the process.
+# Executing machine code finds faults: each is one change of one instruction in the text of sm_90 or sm_90a, and the
+# operation that uses it fails with a message that names the operation and the element, or the kernel and the instruction.
+# The fault "none" is none and has to pass. What is not known ends the process. LONG=1: more of them in products that go on
+# while the threads do (HGMMA).
 # timeout: 600
 . "$TEST_DIR/common.inc"
 need_text 90
 [ -x "$BUILD/native/tests/cuda/test_cuda_ops" ] || skip "tests/cuda is not built"
 
-plant() { # UNIT KERNEL N PATTERN OLD NEW: in the N-th instruction of the kernel that matches; prints it
-    cp "$BUILD/sass/sm_90/$1.sass" original
+plant() { # UNIT KERNEL N PATTERN OLD NEW DIRECTORY: in the N-th instruction of the kernel that matches; prints it
+    cp "$BUILD/sass/sm_90${7#sass}/$1.sass" original
     KERNEL=$2 NTH=$3 PATTERN=$4 OLD=$5 NEW=$6 awk '
         /^\t\.section\t/ {is_in = index($0, ".text.rp_" ENVIRON["KERNEL"] ",")}
         is_in && /^ *\/\*[0-9a-f]+\*\// && $0 ~ ENVIRON["PATTERN"] && ++n == ENVIRON["NTH"] && (i = index($0, ENVIRON["OLD"])) {
@@ -17,20 +18,23 @@ plant() { # UNIT KERNEL N PATTERN OLD NEW: in the N-th instruction of the kernel
             split(before, a, "*"); gsub(/ +/, " ", before); sub(/^.*\*\/ /, "", before)
             print "rp_" ENVIRON["KERNEL"] " at " a[2] ": " before " " ENVIRON["OLD"] " -> " ENVIRON["NEW"] >"planted"
         }
-        {print}' original >"sass/$1.sass"
+        {print}' original >"$7/$1.sass"
     [ -s planted ] || fail "there is no $3. '$4' with '$5' in rp_$2: plant the fault elsewhere"
 }
 fault() { # NAME WHAT-IS-REPORTED UNIT KERNEL N PATTERN OLD NEW OPERATIONS VARIABLE=VALUE...
-    local name=$1 report=$2 unit=$3 kernel=$4 n=$5 pattern=$6 old=$7 new=$8 operations=$9 status=0
+    local name=$1 report=$2 unit=$3 kernel=$4 n=$5 pattern=$6 old=$7 new=$8 operations=$9 status=0 in=sass
     shift 9
-    rm -rf sass planted && mkdir sass
+    rm -rf sass sassa planted && mkdir sass sassa
     ln -s "$BUILD"/sass/sm_90/* sass/
+    [ ! -d "$BUILD/sass/sm_90a" ] || ln -s "$BUILD"/sass/sm_90a/* sassa/
     if [ "$name" != none ]; then
-        rm "sass/$unit.sass"
-        plant "$unit" "$kernel" "$n" "$pattern" "$old" "$new"
+        [ ! -e "sassa/$unit.sass" ] || in=sassa
+        rm "$in/$unit.sass"
+        plant "$unit" "$kernel" "$n" "$pattern" "$old" "$new" "$in"
     fi
+    # shellcheck disable=SC2086 # words
     (cd "$TOP" && env LONG=1 SASS_STRICT=0 SASS_DIR="$OLDPWD/sass" SHIM_CAPABILITY=90 OPS="$operations" "$@" timeout 300 \
-        "$BUILD/native/tests/cuda/test_cuda_ops") >run.txt 2>&1 || status=$?
+        "$BUILD/native/tests/cuda/"${TEST:-test_cuda_ops}) >run.txt 2>&1 || status=$?
     if [ "$name" = none ]; then
         [ $status = 0 ] || { tail -n 20 run.txt >&2 && fail "without a fault something is found"; }
         return
@@ -70,3 +74,23 @@ fault reunion 'takes the value of lane [0-9]*, which is not here' rows layernorm
 fault modifier "unknown modifier 'SAT' of 'FADD.SAT'" whole add 1 ' FADD ' FADD FADD.SAT add
 fault instruction "unknown instruction 'DADD'" whole add 1 ' FADD ' FADD DADD add
 fault constant 'what is at c\[0x0\]\[0x300\] is not known' whole fill 1 'LDC R1, c' 0x28 0x300 fill
+wgmma() { # NAME WHAT-IS-REPORTED N PATTERN OLD NEW VARIABLE=VALUE...: in the products of sm_90a
+    local name=$1 report=$2 n=$3 pattern=$4 old=$5 new=$6
+    shift 6
+    [ -e "$BUILD/sass/sm_90a/gemm16_wgmma.sass" ] || return 0 # ARCHS was given
+    TEST="test_cuda_gemm16 wgmma" fault "$name" "$report" gemm16_wgmma gemm16_bf16_wgmma128_nn "$n" "$pattern" "$old" \
+        "$new" - LONG=0 "$@"
+}
+wgmma arrive 'written after the last WARPGROUP.ARRIVE' 1 WARPGROUP.ARRIVE WARPGROUP.ARRIVE NOP
+[ "${LONG:-0}" != 0 ] || exit 0
+wgmma last-wait differ 2 WARPGROUP.DEPBAR ', 0x0' ', 0x1'
+wgmma proxy 'without a fence of proxies' 1 FENCE.VIEW FENCE.VIEW.ASYNC.S NOP
+wgmma wait '\(nothing orders them\|without a fence of proxies\)' 1 WARPGROUP.DEPBAR ', 0x1' ', 0x2' SASS_RACES=1
+wgmma barrier 'nothing orders them' 1 BAR.SYNC 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP SASS_RACES=1
+wgmma group '\(differ\|nothing waits for\)' 1 'HGMMA.*gsb0' ', gsb0' ''
+wgmma transposed '\(differ\|of shared memory of\)' 1 HGMMA .tnspB ''
+wgmma format differ 2 HGMMA .BF16 ''
+wgmma slice '\(differ\|of shared memory of\)' 2 HGMMA 'gdesc[UR28]' 'gdesc[UR20]'
+wgmma early 'no descriptor of a matrix' 2 'R2UR UR28' R18 R24
+wgmma sums 'of another kind' 1 HGMMA 'R24, gdesc' 'R32, gdesc'
+wgmma size 'unknown modifier' 1 HGMMA 64x128x16 64x256x16

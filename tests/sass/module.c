@@ -1,7 +1,8 @@
 /* The files of a directory: cubins (NAME) with nvdisasm's text of them (NAME.sass), and what a launch puts into
  * constant memory.
  *
- *   SASS_DIR=DIRECTORY     the kernels; whatever machine code the program gives the driver is not looked at
+ *   SASS_DIR=DIRECTORY     the kernels, with those of DIRECTORYa (sm_90a); whatever machine code the program gives the
+ *                          driver is not looked at
  *   SASS_DIVERGED=1        branches for lanes that came apart (BRA.DIV) are always taken
  *   SASS_SLOW=1            quotients take the way for operands near the ends of the range
  *   SASS_ERROR=1           reciprocals and roots of the special function unit are wrong in the last place
@@ -107,6 +108,8 @@ void simt_fill_registers(struct simt_warp *w)
 {
     const struct sass_unit *u = w->kernel->own;
     memset(sass_row(w, SASS_ROW(ROW_B)), 0, (size_t)SASS_BARRIERS * SIMT_ROW);
+    if (w->kernel->has_proxies)
+        sass_products_begin(w);
     if (w->launch == simt_launch.number)
         return;
     w->launch = simt_launch.number;
@@ -262,7 +265,7 @@ static void read_text(struct cubin *c, char *text)
     }
 }
 
-static void read_directory(const char *path)
+static void read_directory(const char *path, int is_wanted)
 {
     DIR *d = opendir(path);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
@@ -275,9 +278,10 @@ static void read_directory(const char *path)
         struct cubin c = read_cubin(full);
         read_text(&c, simt_read_file(sass_file));
     }
-    if (!d || !simt_kernels)
+    if (is_wanted && (!d || !simt_kernels))
         simt_refuse("there are no kernels in '%s'", path);
-    closedir(d);
+    if (d)
+        closedir(d);
 }
 
 /* A module that the program loads. */
@@ -287,7 +291,11 @@ const char *shim_module(const void *image)
     (void)image;
     if (!directory)
         return "set SASS_DIR to a directory with machine code and its text";
-    if (!simt_kernels)
-        read_directory(directory);
+    if (!simt_kernels) {
+        char more[4096];
+        read_directory(directory, 1);
+        snprintf(more, sizeof more, "%sa", directory);
+        read_directory(more, 0);
+    }
     return NULL;
 }

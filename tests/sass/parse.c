@@ -247,6 +247,14 @@ static void read_operand(struct sass_operand *o)
         o->kind = K_BARRIER;
         o->number = (u32)strtoul(at + 1, &end, 10);
         at = end;
+    } else if (is_next("gdesc[")) {
+        o->kind = K_MATRICES;
+        if (!read_register(&o->base, &o->is_uniform) || !o->is_uniform || !is_next("]"))
+            simt_refuse("descriptors of matrices in uniform registers are expected at '%.20s'", at);
+        o->byte = is_next(".tnspA");
+        o->byte |= is_next(".tnspB") ? 2 : 0;
+    } else if (is_next("gsb0")) {
+        o->kind = K_GROUPS;
     } else if (is_next("PR")) {
         o->kind = K_PREDICATES;
     } else if (!read_predicate(o)) {

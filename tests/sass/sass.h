@@ -3,7 +3,7 @@
  * What:    one struct sass_insn for each instruction; operands are rows of a warp's registers: see the rows below.
  * Flow:    nvdisasm's text and the cubin next to it -> module.c (sections), parse.c (text), decode.c (instructions) ->
  * struct simt_kernel by name
- *          -> warp.c (branches and meetings), exec.c (arithmetic), access.c (memory).
+ *          -> warp.c (branches and meetings), exec.c (arithmetic), access.c (memory), products.c (HGMMA).
  * Owner:   kernels live as long as the process.
  * Extend:  a new instruction is a row of ops.def and a case in exec.c, access.c or warp.c; a new modifier is a row of
  * modifiers[] in decode.c. Anything unknown, down to a modifier, ends the process: nothing is guessed.
@@ -44,7 +44,7 @@ enum sass_type { T_S32, T_U32, T_S64, T_U64, T_U8, T_S8, T_U16, T_S16 };
 enum sass_integer { I_NEAREST, I_TRUNC, I_FLOOR, I_CEIL };
 enum sass_how {
     H_NONE, H_ADD, H_MIN, H_MAX, H_AND, H_OR, H_XOR, H_EXCH, H_UP, H_DOWN, H_BFLY, H_IDX, H_ANY, H_RCP, H_RSQ,
-    H_CLEAR
+    H_CLEAR, H_ARRIVE, H_WAIT
 };
 /* flags */
 enum {
@@ -66,7 +66,8 @@ enum {
     RELU = 32768, /* a negative result is 0 */
     ZERO_FILL = 65536,  /* LDGSTS: the low bits of the address count the zeros at the end */
     BRAIN = 131072,     /* bf16 */
-    TRANSPOSED = 262144
+    TRANSPOSED = 262144,
+    ENDS_GROUP = 524288 /* HGMMA: the last one of its group */
 };
 enum { NEGATED = 1, ABSOLUTE = 2, INVERTED = 4 };
 
@@ -113,7 +114,7 @@ struct sass_unit {
 
 enum sass_kind {
     K_NONE, K_REGISTER, K_PREDICATE, K_NUMBER, K_FLOAT, K_CONSTANT, K_ADDRESS, K_LABEL, K_SPECIAL, K_BARRIER,
-    K_COUNTER, K_PREDICATES
+    K_COUNTER, K_PREDICATES, K_MATRICES, K_GROUPS
 };
 struct sass_operand {
     enum sass_kind kind;
@@ -149,6 +150,8 @@ int sass_float(const struct simt_warp *w, const struct sass_insn *i,
 int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m);
 u64 sass_address(const struct simt_warp *w, const struct sass_insn *i, int k, u32 lane);
 int sass_matrix(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m); /* 0: not one of matrices or 16 bits */
+int sass_product(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m); /* 0: not one of products that go on */
+void sass_products_begin(struct simt_warp *w); /* a block */
 u32 sass_constant(const struct simt_warp *w, u32 pc, u32 lane, u32 bank, u64 at); /* a word of constant memory */
 
 static inline u32 *sass_row(const struct simt_warp *w, s32 place)

@@ -44,7 +44,7 @@ struct simt_kernel {
     u32 params, params_aligned, threads;
     u32 local, shared;      /* bytes that the kernel declares */
     int has_nc;
-    int has_proxies;        /* PTX: some of its instructions read shared memory as the asynchronous proxy */
+    int has_proxies;        /* some of its instructions read shared memory as the asynchronous proxy */
     void *own;              /* what the executor keeps with it */
     char *hits;             /* '1' for each instruction that was executed */
     u64 launches;
@@ -80,6 +80,7 @@ struct simt_warp {
     u32 epoch;             /* barriers of the warp that it has passed */
     u32 proxies[LANES];    /* fences of proxies of each lane */
     void *own;             /* what the executor keeps with it */
+    struct simt_products *products; /* that go on while the threads do (products.h), of a kernel that has_proxies */
     u64 launch;            /* that its registers were last filled for */
     u32 resumes;           /* lanes of the group that goes on first: its turn ended between two branches */
 };
