@@ -5,7 +5,7 @@
  *          SAID(text) compares a message with the next line of the test in tests/unit/words/PROGRAM.txt, so that no test repeats a
  *          sentence; RP_UPDATE=1 in the environment writes these files. tap_long() is set with LONG=1: every form of what is else taken
  *          in turn.
- * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it, in the order of the compiler. Exit status 1 if a check failed.
+ * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it, in the order of the source. Exit status 1 if a check failed.
  * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at tap_failures); the working directory is the top of the repository.
  * Extend:  write tests/unit/test_<module>.c (or tests/ops/...): the Makefile finds it by its name.
  */
@@ -32,10 +32,15 @@ __attribute__((unused)) static int tap_long(void)
 static atomic_int tap_failures; /* of the test that runs; checks may come from several threads */
 __attribute__((unused)) static const char *tap_skipped;
 
-#define TEST(name)                                                                                                                         \
-    static void test_##name(void);                                                                                                        \
-    static const struct tap_test tap_##name = {#name, test_##name};                                                                       \
-    static const struct tap_test *const tap_pointer_##name __attribute__((used, section("rp_tests"))) = &tap_##name;                      \
+#if __has_attribute(no_reorder) /* GCC, which else puts the last variable of a file first */
+#define TAP_IN_ORDER used, no_reorder, section("rp_tests")
+#else
+#define TAP_IN_ORDER used, section("rp_tests")
+#endif
+#define TEST(name)                                                                                                     \
+    static void test_##name(void);                                                                                     \
+    static const struct tap_test tap_##name = {#name, test_##name};                                                    \
+    static const struct tap_test *const tap_pointer_##name __attribute__((TAP_IN_ORDER)) = &tap_##name;                \
     static void test_##name(void)
 
 #define CHECK(cond, ...) tap_check(!!(cond), __FILE__, __LINE__, #cond, " " __VA_ARGS__)
