@@ -385,8 +385,7 @@ static int csv_end(struct rp_import_source *src, void *state, struct rp_err *err
     if (put_counters(src, s, err) < 0)
         return -1;
     rp_imported_units(d, src->opts->unit, rate ? rp_unit_of(rate->name) : NULL, &unit, &rate_unit);
-    if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
+    rp_imported_default(d, "label", src->name, RP_DRAFT_NAMED);
     if (s->json && s->rows == 1 && s->has_summary)
         return put_summary(src, s, rate_unit, err);
     if (s->json && !has_speed(&s->columns))

@@ -120,8 +120,7 @@ static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err
         return -1;
     const char *unit, *rate_unit;
     rp_imported_units(d, src->opts->unit, s->rate_unit ? s->rate_unit : rp_unit_of(s->rate), &unit, &rate_unit);
-    if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
+    rp_imported_default(d, "label", src->name, RP_DRAFT_NAMED);
     if (s->summary_line && src->window.steps_seen < 2 && src->opts->from < 0 && src->opts->to < 0) {
         rp_imported_throughput(d, s->summary, rate_unit, s->summary_line, s->summary_line);
         json_object_set_new(d->row, "estimator", json_string("as the log prints it, without steps"));

@@ -254,12 +254,11 @@ static int dlperf_end(struct rp_import_source *src, void *state, struct rp_err *
                        "%s: no line looks like a step of a known program; 'repro help import' lists the formats",
                        src->lines.name);
     const char *unit = src->opts->unit ? src->opts->unit : d->unit;
-    if (!json_object_get(src->draft.row, "framework"))
-        rp_imported_text(&src->draft, "framework", d->framework, src->window.first_line);
+    rp_imported_default(&src->draft, "framework", d->framework, src->window.first_line);
     if (rp_window_finish(&src->window, &src->draft, unit, d->rate_unit ? d->rate_unit : unit, &src->lines, err) < 0)
         return -1;
     name_bert(&src->draft);
-    if (!json_object_get(src->draft.row, "label"))
+    if (!rp_imported_get_text(&src->draft, "label"))
         add_label(&src->draft, d->framework);
     if (s->repeat)
         mark_repeat(&src->draft);

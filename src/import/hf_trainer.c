@@ -405,10 +405,8 @@ static int hf_end(struct rp_import_source *src, void *state, struct rp_err *err)
                        src->lines.name);
     if (put_figure(src, s, err) < 0)
         return -1;
-    if (!json_object_get(d->row, "framework"))
-        rp_imported_text(d, "framework", "HF Trainer", s->end.line);
-    if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
+    rp_imported_default(d, "framework", "HF Trainer", s->end.line);
+    rp_imported_default(d, "label", src->name, RP_DRAFT_NAMED);
     return rp_import_add(src, d, err);
 }
 

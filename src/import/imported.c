@@ -101,6 +101,12 @@ void rp_imported_text(struct rp_imported *d, const char *key, const char *text, 
     rp_imported_textn(d, key, text, strlen(text), line);
 }
 
+void rp_imported_default(struct rp_imported *d, const char *key, const char *text, int64_t line)
+{
+    if (!json_object_get(d->row, key))
+        rp_imported_text(d, key, text, line);
+}
+
 void rp_imported_count(struct rp_imported *d, const char *key, int64_t value, int64_t line)
 {
     if (value >= 0 && value <= COUNT_MAX)

@@ -36,6 +36,8 @@ void rp_imported_fini(struct rp_imported *d);
 /* Empty text, and a key that has a value already, change nothing; a different value is noted. */
 void rp_imported_text(struct rp_imported *d, const char *key, const char *text, int64_t line);
 void rp_imported_textn(struct rp_imported *d, const char *key, const char *text, size_t n, int64_t line);
+/* Only where the key has no value: what is known is not contradicted. */
+void rp_imported_default(struct rp_imported *d, const char *key, const char *text, int64_t line);
 void rp_imported_fact(struct rp_imported *d, const char *key, const char *text, int64_t line); /* of a key of facts.def, by its kind */
 void rp_imported_count(struct rp_imported *d, const char *key, int64_t value, int64_t line);   /* below 0 or above 1e15: ignored */
 int64_t rp_imported_get(const struct rp_imported *d, const char *key); /* -1: unknown */

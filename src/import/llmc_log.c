@@ -118,8 +118,7 @@ static int llmc_end(struct rp_import_source *src, void *state, struct rp_err *er
     struct llmc_log *s = state;
     struct rp_imported *d = &src->draft;
     rp_imported_text(d, "framework", "llm.c", src->window.first_line);
-    if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
+    rp_imported_default(d, "label", src->name, RP_DRAFT_NAMED);
     if (rp_printed_tokens(src, s->tokens, s->tokens_line, err) < 0 || rp_printed_end(&s->printed, src, err) < 0 ||
         rp_window_finish(&src->window, d, src->opts->unit ? src->opts->unit : "sequences/s", "tokens/s", &src->lines,
                          err) < 0)

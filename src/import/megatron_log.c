@@ -237,8 +237,7 @@ static int megatron_end(struct rp_import_source *src, void *state, struct rp_err
         rp_imported_text(d, "precision", s->precision, s->precision_line);
     if (s->framework)
         rp_imported_text(d, "framework", s->framework, src->window.first_line);
-    if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
+    rp_imported_default(d, "label", src->name, RP_DRAFT_NAMED);
     const char *unit = src->opts->unit                                            ? src->opts->unit
                        : s->language || rp_imported_get(d, "sequence_length") > 0 ? "sequences/s"
                                                                                   : rp_imported_unit(d);

@@ -352,8 +352,7 @@ static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *e
                *unit = src->opts->unit ? src->opts->unit : rp_imported_unit(d);
     snprintf(label, sizeof label, "%s%s%.40s%s%s", r->org, *r->org ? " " : "", model ? model : src->name,
              *r->platform ? ", " : "", r->platform);
-    if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", label, *r->org ? s->org_line : RP_DRAFT_NAMED);
+    rp_imported_default(d, "label", label, *r->org ? s->org_line : RP_DRAFT_NAMED);
     if (r->start.line && r->start.ms < 1e14 && !json_object_get(d->row, "date")) {
         rp_rfc3339(date, (uint64_t)(r->start.ms * 1e6));
         rp_imported_text(d, "date", date, r->start.line);

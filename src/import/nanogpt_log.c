@@ -160,8 +160,7 @@ static int nanogpt_end(struct rp_import_source *src, void *state, struct rp_err 
         if (s->line[i])
             rp_imported_count(d, settings[i].fact, s->value[i], s->line[i]);
     rp_imported_text(d, "framework", "nanoGPT", src->window.first_line);
-    if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
+    rp_imported_default(d, "label", src->name, RP_DRAFT_NAMED);
     const char *unit = src->opts->unit ? src->opts->unit : "sequences/s";
     if (rp_printed_tokens(src, s->tokens, s->tokens_line, err) < 0 || rp_printed_end(&s->printed, src, err) < 0 ||
         rp_window_finish(&src->window, d, unit, unit, &src->lines, err) < 0)

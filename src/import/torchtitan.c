@@ -184,10 +184,8 @@ static int titan_end(struct rp_import_source *src, void *state, struct rp_err *e
         return -1;
     if (s->second)
         rp_imported_note(d, "another training begins in line %" PRId64 " and does not count", s->second);
-    if (!json_object_get(d->row, "framework"))
-        rp_imported_text(d, "framework", "torchtitan", src->window.first_line);
-    if (!json_object_get(d->row, "label"))
-        rp_imported_text(d, "label", src->name, RP_DRAFT_NAMED);
+    rp_imported_default(d, "framework", "torchtitan", src->window.first_line);
+    rp_imported_default(d, "label", src->name, RP_DRAFT_NAMED);
     return rp_import_add(src, d, err);
 }
 
