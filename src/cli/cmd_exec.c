@@ -48,16 +48,10 @@ static const struct rp_opt opts[] = {
 
 void rp_exec_part_fini(struct exec_part *p)
 {
-    rp_object_fini(&p->is, &rp_type_command_process);
+    rp_object_fini(&p->end, &rp_type_exec_ended);
+    rp_object_fini(&p->rest, &rp_type_exec_finished);
     for (int i = 0; i < EXEC_TEXTS; i++)
         rp_buf_fini(&p->text[i]);
-    free(p->file);
-    for (int64_t i = 0; i < p->named_n; i++)
-        rp_object_fini(&p->named[i], &rp_type_named_file);
-    free(p->named);
-    for (int i = 0; i < p->devices; i++)
-        rp_buf_fini(&p->device[i].lines);
-    free(p->device);
 }
 
 static void exec_fini(struct exec *x)
@@ -81,9 +75,13 @@ static void exec_fini(struct exec *x)
     }
     free(x->node);
     free(x->hwloc_xml);
-    for (int i = 0; i < x->parts; i++)
+    for (int i = 0; i < x->parts; i++) {
         rp_exec_part_fini(&x->part[i]);
+        if (x->about)
+            rp_object_fini(&x->about[i], &rp_type_exec_about);
+    }
     free(x->part);
+    free(x->about);
     rp_gpu_watch_fini(&x->gpus);
     rp_command_end_fini(&x->end);
     rp_run_job_fini(&x->job);
@@ -182,7 +180,7 @@ static int name_files(struct exec *x, struct rp_err *err)
         for (int i = 0; i < lists[k]->n; i++) {
             struct stat st;
             const char *path = lists[k]->item[i];
-            struct rp_named_file *f = rp_object_add(&own->named, &own->named_n, &rp_type_named_file);
+            struct rp_named_file *f = rp_object_add(&own->rest.file, &own->rest.file_n, &rp_type_named_file);
             f->process = 0;
             f->role = rp_strdup(k ? "output" : "input");
             f->name = public_name(x, path);
@@ -201,7 +199,7 @@ static int name_files(struct exec *x, struct rp_err *err)
 /* argv without credentials and names of persons, and bounded. */
 static void name_words(struct exec *x)
 {
-    struct rp_command_process *is = &x->own->is;
+    struct rp_command_process *is = &x->own->end.process;
     size_t bytes = 0;
     for (int i = 0; i < x->cli->argc; i++) {
         RP_FREE char *word = rp_public_argument(i ? x->cli->argv[i - 1] : NULL, x->cli->argv[i], x->o->identify);
@@ -272,8 +270,8 @@ static int prepare(struct exec *x, struct rp_err *err)
     x->output.option = "--bundle";
     if (name_log(x, err) < 0 || rp_exec_join(x, err) < 0 || name_files(x, err) < 0)
         return -1;
-    if (rp_sha256_file(x->own->is.program_sha256, x->file, NULL, &ignored) < 0)
-        *x->own->is.program_sha256 = 0;
+    if (rp_sha256_file(x->own->end.process.program_sha256, x->file, NULL, &ignored) < 0)
+        *x->own->end.process.program_sha256 = 0;
     name_words(x);
     if (!rp_exec_leads(x))
         return 0;
@@ -458,8 +456,8 @@ static int cmd_exec(struct rp_cli *cli, struct rp_err *err)
         const struct rp_attempt_key key = {x.key, x.key_file, x.key_created};
         const struct rp_command_facts now = {.argv = x.facts->argv,
                                              .argv_n = x.facts->argv_n,
-                                             .file = x.own->named,
-                                             .file_n = x.own->named_n};
+                                             .file = x.own->rest.file,
+                                             .file_n = x.own->rest.file_n};
         rp_command_sha256(digest, &now);
         rp_attempt_start(&x.attempt, x.o->no_ledger, &key, digest, x.facts->name, NULL, &x.progress);
         failed = run_and_seal(&x, err) < 0;

@@ -5,7 +5,7 @@
  * Flow:    options -> struct exec -> the command -> a struct exec_part of each process -> documents and members.
  * Owner:   struct exec owns everything in it; exec_part_fini() of a part.
  * Extend:  what a process reports is a field of command_process (run/facts.def), set in rp_exec_own_part(): it travels
- *          to process 0 by itself.
+ *          to process 0 by itself. Other messages are rows of exec_message.def.
  */
 #pragma once
 
@@ -29,22 +29,15 @@ struct exec_opts {
 enum { EXEC_STDOUT, EXEC_STDERR, EXEC_FILE, EXEC_TEXTS };
 #define EXEC_FILES_MOST 1000 /* of --input and --output, as facts.def has it */
 
-struct exec_device {
-    char address[24], reason[256];
-    struct rp_buf lines;
-};
+#define RP_OBJECT_LIST "cli/exec_message.def"
+#include "base/object_structs.inc.h"
 
-/* What one process of the command has: this one, or another of the job. */
+/* What one process of the command has: this one, or another of the job, as its messages say. Bytes are in `text`. */
 struct exec_part {
-    struct rp_command_process is;
-    struct rp_buf text[EXEC_TEXTS]; /* sealed bytes of its streams, and of the file of --log, of which: */
-    struct rp_kept_facts *file;     /* NULL: there is none */
-    struct rp_named_file *named;
-    int64_t named_n;
-    struct exec_device *device;
-    int devices;
-    int has_log, reads_log; /* there is what --log names; the importer finds a figure in it */
-    int interrupted, ended, is_whole; /* ended: it was heard of; is_whole: files and the log too */
+    struct rp_exec_ended end;
+    struct rp_exec_finished rest;   /* kept: of the file of --log; NULL: there is none */
+    struct rp_buf text[EXEC_TEXTS]; /* sealed bytes of its streams, and of that file */
+    int ended, is_whole;            /* ended: it was heard of; is_whole: files and the log too */
 };
 
 struct exec {
@@ -60,6 +53,7 @@ struct exec {
     int key_created;
     struct rp_run_job job;
     struct exec_part *part, *own; /* [parts], by process; of a process that follows only its own is filled */
+    struct rp_exec_about *about; /* [parts]; NULL: there is only this process */
     int parts;
     struct rp_captures *node; /* [nodes] */
     struct rp_buf *hwloc_xml;

@@ -1,14 +1,13 @@
 /* Several processes of one launcher that run a command as one job: they begin together, one that fails ends all, and
  * process 0 gets what each of them has.
  *
- * Messages, all of them COMMAND frames, after the captures of the hosts:
- *   process 0  {"what": "begin"}               all start their command
- *   member     {"what": "ended", ...}          its end, streams and samples
- *   process 0  {"what": "stop"}                another process failed: the command gets SIGTERM, later SIGKILL
- *   process 0  {"what": "finish", "log": N}    all have ended: digests of files; process N sends the whole log
- *   member     {"what": "finished", ...}
- *   process 0  {"what": "over", "exit": N}     the bundle is sealed: what all processes end with
- * Bytes are base64: a JSON text is UTF-8, and streams may be anything.
+ * Messages, all of them COMMAND frames, after the captures of the hosts; "what" names them, exec_message.def has the rest:
+ *   process 0  begin       all start their command
+ *   member     ended       its end, streams and samples
+ *   process 0  stop        another process failed: the command gets SIGTERM, later SIGKILL
+ *   process 0  finish      all have ended: digests of files; one process sends the whole log
+ *   member     finished
+ *   process 0  over        the bundle is sealed
  */
 #include "cli/exec.h"
 
@@ -23,6 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#define RP_OBJECT_LIST "cli/exec_message.def"
+#include "base/object_tables.inc.h"
 
 enum {
     STEP_MS = 100,
@@ -44,39 +46,49 @@ static struct rp_join *join_of(struct exec *x)
     return &x->job.joining.join;
 }
 
-/* What the others have to know before the command: the log that this one names, and its GPUs. */
 static json_t *about_of(const struct exec *x)
 {
-    json_t *gpus = json_array();
+    struct rp_exec_about about = {.log = x->facts->log};
     for (int i = 0; i < x->gpus.n; i++)
-        json_array_append_new(gpus, json_string(x->gpus.gpu[i].address));
-    json_t *log = x->facts->log ? rp_object_json(x->facts->log, &rp_type_log_facts) : NULL;
-    return json_pack("{s:o, s:o*, s:s}", "gpus", gpus, "log", log, "gpus_reason", x->gpus.reason);
+        rp_texts_add(&about.gpus, &about.gpus_n, (char *)x->gpus.gpu[i].address);
+    json_t *j = rp_object_json(&about, &rp_type_exec_about);
+    free(about.gpus);
+    return j;
+}
+
+static int take_about(struct exec *x, struct rp_err *err)
+{
+    const struct rp_join *j = join_of(x);
+    x->about = rp_alloc((size_t)x->parts * sizeof *x->about);
+    for (int i = 0; i < x->parts; i++)
+        if (rp_object_take(&x->about[i], &rp_type_exec_about, j->member[i].about, "JOIN", err) < 0)
+            return -1;
+    return 0;
 }
 
 /* Processes that name a log name the same one: all of them notice where they do not. */
 static int agree_on_log(struct exec *x, struct rp_err *err)
 {
-    const struct rp_join *j = join_of(x);
-    const json_t *first = NULL;
+    RP_JSON *first = NULL;
     int by = 0;
-    for (int i = 0; i < j->members; i++) {
-        const json_t *log = json_object_get(j->member[i].about, "log");
-        if (!log)
-            continue;
-        if (first && !json_equal(first, log))
+    for (int i = 0; i < x->parts; i++) {
+        const struct rp_log_facts *was = x->about[by].log, *log = x->about[i].log;
+        RP_JSON *j = log ? rp_object_json(log, &rp_type_log_facts) : NULL;
+        if (first && j && !json_equal(first, j))
             return rp_fail(err, RP_USAGE,
                            "process %d names the log '%.30s' of '%.60s', and process %d '%.30s' of '%.60s' with its "
                            "settings: name one log, or only on the process that writes it",
-                           by, rp_json_text_at(first, "format"), rp_json_text_at(first, "name"), i,
-                           rp_json_text_at(log, "format"), rp_json_text_at(log, "name"));
-        by = first ? by : i;
-        first = log;
+                           by, was->format, was->name, i, log->format, log->name);
+        if (first || !j)
+            continue;
+        by = i;
+        first = json_incref(j);
     }
     if (!first || x->facts->log || !rp_exec_leads(x))
         return 0;
     x->facts->log = rp_alloc(sizeof *x->facts->log);
-    return rp_object_take(x->facts->log, &rp_type_log_facts, first, "JOIN", err);
+    rp_object_read(x->facts->log, &rp_type_log_facts, first);
+    return 0;
 }
 
 static int check_size(struct exec *x, struct rp_err *err)
@@ -90,36 +102,28 @@ static int check_size(struct exec *x, struct rp_err *err)
 }
 
 /* A GPU is sampled by the first process of its host that sees it. */
-static int is_ours(const struct rp_join *j, int member, const char *address)
+static int is_ours(struct exec *x, int member, const char *address)
 {
-    for (int i = 0; i < member; i++) {
-        const json_t *one;
-        size_t k;
-        if (j->member[i].host != j->member[member].host)
-            continue;
-        json_array_foreach(json_object_get(j->member[i].about, "gpus"), k, one)
-            if (strcmp(rp_json_text_at(one, ""), address) == 0)
+    const struct rp_join *j = join_of(x);
+    for (int i = 0; i < member; i++)
+        for (int64_t k = 0; k < x->about[i].gpus_n && j->member[i].host == j->member[member].host; k++)
+            if (strcmp(x->about[i].gpus[k], address) == 0)
                 return 0;
-    }
     return 1;
 }
 
 void rp_exec_share_gpus(struct exec *x)
 {
     char keep[RP_WATCHED_MAX];
-    const struct rp_join *j = join_of(x);
     memset(keep, 1, sizeof keep);
     x->devices = x->gpus.n;
     if (x->job.several) {
         x->devices = 0;
-        for (int i = 0; i < j->members; i++) {
-            const json_t *one;
-            size_t k;
-            json_array_foreach(json_object_get(j->member[i].about, "gpus"), k, one)
-                x->devices += is_ours(j, i, rp_json_text_at(one, ""));
-        }
+        for (int i = 0; i < x->parts; i++)
+            for (int64_t k = 0; k < x->about[i].gpus_n; k++)
+                x->devices += is_ours(x, i, x->about[i].gpus[k]);
         for (int i = 0; i < x->gpus.n; i++)
-            keep[i] = (char)is_ours(j, j->own, x->gpus.gpu[i].address);
+            keep[i] = (char)is_ours(x, join_of(x)->own, x->gpus.gpu[i].address);
     }
     rp_gpu_watch_start(&x->gpus, keep, rp_telemetry_most_of_command((int)x->devices));
 }
@@ -144,11 +148,11 @@ int rp_exec_join(struct exec *x, struct rp_err *err)
     x->node = rp_alloc((size_t)x->nodes * sizeof *x->node);
     x->hwloc_xml = rp_alloc((size_t)x->nodes * sizeof *x->hwloc_xml);
     for (int i = 0; i < x->parts; i++)
-        rp_object_init(&x->part[i].is, &rp_type_command_process);
+        rp_object_init(&x->part[i].end, &rp_type_exec_ended);
     x->own = &x->part[x->job.several ? join_of(x)->own : 0];
     if (!x->job.several)
         return 0;
-    const int failed = check_size(x, err) < 0 || agree_on_log(x, err) < 0;
+    const int failed = check_size(x, err) < 0 || take_about(x, err) < 0 || agree_on_log(x, err) < 0;
     if (failed)
         rp_join_abort(join_of(x), err);
     else
@@ -183,9 +187,12 @@ int rp_exec_ask_hosts(struct exec *x, int after, struct rp_err *err)
 
 /* ---- messages ---- */
 
-static json_t *message(const char *what)
+/* type NULL: it has nothing but its name. */
+static json_t *message(const char *what, const void *object, const struct rp_object_type *type)
 {
-    return json_pack("{s:s}", "what", what);
+    json_t *j = type ? rp_object_json(object, type) : json_object();
+    json_object_set_new(j, "what", json_string(what));
+    return j;
 }
 
 static int is_message(const json_t *body, const char *what)
@@ -193,136 +200,124 @@ static int is_message(const json_t *body, const char *what)
     return strcmp(rp_json_text_at(body, "what"), what) == 0;
 }
 
-static int tell_all(struct exec *x, const char *what, struct rp_err *err)
+static int tell_all(struct exec *x, const char *what, const void *object, const struct rp_object_type *type,
+                    struct rp_err *err)
 {
-    RP_JSON *body = message(what);
+    RP_JSON *body = message(what, object, type);
     return rp_join_broadcast(join_of(x), RP_FRAME_COMMAND, body, err);
 }
 
-static void put_bytes(json_t *to, const char *key, const struct rp_buf *bytes)
+static char *base64_of(const struct rp_buf *bytes)
 {
-    RP_BUF text = {0};
+    struct rp_buf text = {0};
     rp_base64(&text, rp_buf_text(bytes), bytes->size);
-    json_object_set_new(to, key, json_string(rp_buf_text(&text)));
+    return rp_buf_take(&text);
 }
 
-static int take_bytes(struct rp_buf *to, const json_t *from, const char *key, size_t most, struct rp_err *err)
+static int take_bytes(struct rp_buf *to, char **base64, const char *what, size_t most, struct rp_err *err)
 {
-    const char *text = rp_json_text_at(from, key);
+    const char *text = *base64 ? *base64 : "";
     rp_buf_fini(to);
     if (rp_unbase64(to, text, strlen(text)) < 0 || to->size > most)
         return rp_fail(err, RP_MALFORMED, "a process of the job sent '%s' in another form, or more of it than agreed",
-                       key);
+                       what);
+    free(*base64);
+    *base64 = NULL;
     return 0;
 }
 
-/* Its streams with the share of a process that does not have the log; the whole one is kept here until "finish". */
-static json_t *ended_message(struct exec *x)
+/* What a process that does not have the log sends of a stream. */
+static char *stream_share(const struct exec *x, int stream, struct rp_kept_facts *is)
 {
-    json_t *body = message("ended"), *devices = json_array();
-    struct exec_part *p = x->own;
-    struct rp_kept_facts *const of[] = {p->is.standard_output, p->is.standard_error};
-    const struct rp_kept_facts whole[] = {*of[0], *of[1]};
-    for (int i = 0; i < 2; i++) {
-        RP_BUF text = {0};
-        rp_buf_add(&text, rp_buf_text(&p->text[i]), p->text[i].size);
-        rp_exec_shorten(&text, of[i], rp_command_output_most(x->parts, 0));
-        put_bytes(body, i ? "stderr" : "stdout", &text);
-    }
-    json_object_set_new(body, "process", rp_object_json(&p->is, &rp_type_command_process));
-    for (int i = 0; i < 2; i++)
-        *of[i] = whole[i];
-    for (int i = 0; i < p->devices; i++)
-        json_array_append_new(devices, json_pack("{s:s, s:s, s:s}", "address", p->device[i].address, "reason",
-                                                 p->device[i].reason, "lines", rp_buf_text(&p->device[i].lines)));
-    json_object_update_new(body, json_pack("{s:o, s:i, s:b, s:b}", "devices", devices, "interrupted", p->interrupted,
-                                           "has_log", p->has_log, "reads_log", p->reads_log));
-    return body;
+    RP_BUF text = {0};
+    rp_buf_add(&text, rp_buf_text(&x->own->text[stream]), x->own->text[stream].size);
+    rp_exec_shorten(&text, is, rp_command_output_most(x->parts, 0));
+    return base64_of(&text);
 }
 
-static int take_devices(struct exec_part *p, const json_t *devices, struct rp_err *err)
+/* Both streams are sent with that share; the whole ones are kept here until "finish". */
+static json_t *ended_message(const struct exec *x)
 {
-    const json_t *one;
-    size_t i;
-    if (json_array_size(devices) > RP_WATCHED_MAX)
-        return rp_fail(err, RP_MALFORMED, "a process of the job sent samples of %zu GPUs", json_array_size(devices));
-    p->device = rp_alloc((json_array_size(devices) + 1) * sizeof *p->device);
-    json_array_foreach((json_t *)devices, i, one) {
-        struct exec_device *d = &p->device[p->devices++];
-        rp_ascii(d->address, sizeof d->address, rp_json_text_at(one, "address"));
-        rp_ascii(d->reason, sizeof d->reason, rp_json_text_at(one, "reason"));
-        rp_buf_puts(&d->lines, rp_json_text_at(one, "lines"));
-    }
-    return 0;
+    struct rp_exec_ended m = x->own->end; /* with parts of its own: */
+    struct rp_kept_facts out = *m.process.standard_output, errors = *m.process.standard_error;
+    RP_FREE char *out_text = stream_share(x, EXEC_STDOUT, &out), *errors_text = stream_share(x, EXEC_STDERR, &errors);
+    m.process.standard_output = &out;
+    m.process.standard_error = &errors;
+    m.out = out_text;
+    m.errors = errors_text;
+    return message("ended", &m, &rp_type_exec_ended);
 }
 
 static int take_ended(struct exec *x, int member, const json_t *body, struct rp_err *err)
 {
     struct exec_part *p = &x->part[member];
+    struct rp_exec_ended *e = &p->end;
+    const struct rp_command_process *is = &e->process;
     const size_t most = rp_command_output_most(x->parts, 0);
     if (p->ended)
         return rp_fail(err, RP_MALFORMED, "process %d of the job ended twice", member);
-    rp_object_fini(&p->is, &rp_type_command_process);
-    if (rp_object_take(&p->is, &rp_type_command_process, json_object_get(body, "process"), "ended", err) < 0 ||
-        take_bytes(&p->text[EXEC_STDOUT], body, "stdout", most, err) < 0 ||
-        take_bytes(&p->text[EXEC_STDERR], body, "stderr", most, err) < 0 ||
-        take_devices(p, json_object_get(body, "devices"), err) < 0)
+    rp_object_fini(e, &rp_type_exec_ended);
+    if (rp_object_take(e, &rp_type_exec_ended, body, "ended", err) < 0 ||
+        take_bytes(&p->text[EXEC_STDOUT], &e->out, "out", most, err) < 0 ||
+        take_bytes(&p->text[EXEC_STDERR], &e->errors, "errors", most, err) < 0)
         return -1;
-    if (!p->is.standard_output || !p->is.standard_error || p->is.start_ns == RP_NO_INTEGER ||
-        p->is.end_ns < p->is.start_ns)
+    if (e->device_n > RP_WATCHED_MAX)
+        return rp_fail(err, RP_MALFORMED, "process %d of the job sent samples of %lld GPUs", member,
+                       (long long)e->device_n);
+    if (!is->standard_output || !is->standard_error || is->start_ns == RP_NO_INTEGER || is->end_ns < is->start_ns)
         return rp_fail(err, RP_MALFORMED, "process %d of the job sent an end without streams or times", member);
-    p->interrupted = (int)rp_json_integer_at(body, "interrupted");
-    p->has_log = json_is_true(json_object_get(body, "has_log"));
-    p->reads_log = json_is_true(json_object_get(body, "reads_log"));
+    for (int64_t i = 0; i < e->device_n; i++) {
+        rp_sanitize(e->device[i].address);
+        rp_sanitize(e->device[i].reason);
+    }
     p->ended = 1;
     return 0;
 }
 
-/* With the whole log where process 0 asked for it. */
-static json_t *finished_message(struct exec *x, const json_t *asked)
+static struct rp_kept_facts *kept_of(const struct exec_part *p, int text)
 {
-    json_t *body = message("finished"), *files = json_array();
-    struct exec_part *p = x->own;
+    return text == EXEC_STDOUT   ? p->end.process.standard_output
+           : text == EXEC_STDERR ? p->end.process.standard_error
+                                 : p->rest.kept;
+}
+
+/* log: process 0 asked for the whole log. */
+static json_t *finished_message(struct exec *x, int log)
+{
+    const struct exec_part *p = x->own;
+    RP_FREE char *bytes = NULL;
     rp_exec_digest_outputs(x);
-    for (int64_t i = 0; i < p->named_n; i++)
-        json_array_append_new(files, rp_object_json(&p->named[i], &rp_type_named_file));
-    json_object_set_new(body, "files", files);
-    if (rp_json_integer_at(asked, "log") != join_of(x)->own)
-        return body;
-    for (int i = 0; i < EXEC_TEXTS; i++) {
-        const struct rp_kept_facts *is = i == EXEC_FILE ? p->file : i ? p->is.standard_error : p->is.standard_output;
-        if (!*rp_exec_log_from(x, i) || !is)
+    struct rp_exec_finished m = p->rest; /* whose parts it has */
+    m.kept = NULL;
+    for (int i = 0; i < EXEC_TEXTS && log && !bytes; i++) {
+        if (!*rp_exec_log_from(x, i) || !kept_of(p, i))
             continue;
-        json_object_set_new(body, "kept", rp_object_json(is, &rp_type_kept_facts));
-        put_bytes(body, "log", &p->text[i]);
+        m.kept = kept_of(p, i);
+        m.log = bytes = base64_of(&p->text[i]);
     }
-    return body;
+    return message("finished", &m, &rp_type_exec_finished);
 }
 
 static int take_finished(struct exec *x, int member, const json_t *body, struct rp_err *err)
 {
     struct exec_part *p = &x->part[member];
-    const json_t *one, *kept = json_object_get(body, "kept");
-    size_t i;
+    struct rp_exec_finished *f = &p->rest;
     if (p->is_whole || !p->ended)
         return rp_fail(err, RP_MALFORMED, "process %d of the job finished twice, or before its command", member);
-    json_array_foreach(json_object_get(body, "files"), i, one) {
-        if (i == EXEC_FILES_MOST)
-            break;
-        struct rp_named_file *f = rp_object_add(&p->named, &p->named_n, &rp_type_named_file);
-        if (rp_object_take(f, &rp_type_named_file, one, "finished", err) < 0)
-            return -1;
-    }
-    for (int k = 0; kept && k < EXEC_TEXTS; k++) {
-        struct rp_kept_facts *is = k == EXEC_STDOUT   ? p->is.standard_output
-                                   : k == EXEC_STDERR ? p->is.standard_error
-                                                      : NULL;
-        if (!*rp_exec_log_from(x, k))
+    if (rp_object_take(f, &rp_type_exec_finished, body, "finished", err) < 0)
+        return -1;
+    if (f->file_n > EXEC_FILES_MOST)
+        return rp_fail(err, RP_MALFORMED, "process %d of the job named %lld files", member, (long long)f->file_n);
+    for (int i = 0; i < EXEC_TEXTS && f->kept; i++) {
+        if (!*rp_exec_log_from(x, i))
             continue;
-        is = is ? is : (p->file = rp_alloc(sizeof *p->file));
-        if (rp_object_take(is, &rp_type_kept_facts, kept, "finished", err) < 0 ||
-            take_bytes(&p->text[k], body, "log", RP_BUNDLE_LOG_MAX, err) < 0)
+        if (take_bytes(&p->text[i], &f->log, "log", RP_BUNDLE_LOG_MAX, err) < 0)
             return -1;
+        if (i == EXEC_FILE)
+            break;
+        *kept_of(p, i) = *f->kept;
+        free(f->kept);
+        f->kept = NULL;
     }
     p->is_whole = 1;
     return 0;
@@ -346,9 +341,9 @@ static int stop_all(struct exec *x)
     struct rp_err ignored;
     int failed = 0;
     for (int i = 0; i < x->parts; i++)
-        failed |= x->part[i].ended && x->part[i].is.exit_status != 0;
+        failed |= x->part[i].ended && x->part[i].end.process.exit_status != 0;
     if (failed && !listener.others++)
-        (void)!tell_all(x, "stop", &ignored);
+        (void)!tell_all(x, "stop", NULL, NULL, &ignored);
     return failed;
 }
 
@@ -418,7 +413,7 @@ void rp_exec_listen_end(struct exec *x)
     __atomic_store_n(&listener.end, 1, __ATOMIC_RELEASE);
     pthread_join(listener.thread, NULL);
     listener.running = 0;
-    x->own->is.stopped = listener.told && e->exit_status != 0 && (uint64_t)e->end_ns >= listener.stop_ns;
+    x->own->end.process.stopped = listener.told && e->exit_status != 0 && (uint64_t)e->end_ns >= listener.stop_ns;
     if (listener.bad.code != RP_OK && x->lost.code == RP_OK) {
         x->lost = listener.bad;
         rp_join_abort(join_of(x), &x->lost);
@@ -429,7 +424,7 @@ void rp_exec_listen_end(struct exec *x)
 
 int rp_exec_begin(struct exec *x, struct rp_err *err)
 {
-    return x->job.several ? tell_all(x, "begin", err) : 0;
+    return x->job.several ? tell_all(x, "begin", NULL, NULL, err) : 0;
 }
 
 /* Until every process that is there has `ended`, or is whole; -1: x->lost. */
@@ -468,9 +463,8 @@ void rp_exec_collect(struct exec *x)
     }
     if (x->lost.code != RP_OK || wait_for_all(x, 0, 0) < 0)
         return;
-    RP_JSON *body = message("finish");
-    json_object_set_new(body, "log", json_integer(rp_exec_choose_log(x)));
-    if (rp_join_broadcast(join_of(x), RP_FRAME_COMMAND, body, &x->lost) < 0)
+    const struct rp_exec_finish finish = {rp_exec_choose_log(x)};
+    if (tell_all(x, "finish", &finish, &rp_type_exec_finish, &x->lost) < 0)
         return;
     rp_run_job_tend(&x->job);
     rp_exec_digest_outputs(x);
@@ -482,12 +476,11 @@ void rp_exec_collect(struct exec *x)
 void rp_exec_end_job(struct exec *x, const struct rp_err *reason)
 {
     struct rp_err ignored;
-    RP_JSON *body = message("over");
+    const struct rp_exec_over over = {x->cli->status};
     if (!x->job.several)
         return;
-    json_object_set_new(body, "exit", json_integer(x->cli->status));
     if (!reason && x->lost.code == RP_OK)
-        (void)!rp_join_broadcast(join_of(x), RP_FRAME_COMMAND, body, &ignored);
+        (void)!tell_all(x, "over", &over, &rp_type_exec_over, &ignored);
     rp_run_job_end(&x->job, reason ? reason : x->lost.code != RP_OK ? &x->lost : NULL);
 }
 
@@ -495,8 +488,11 @@ void rp_exec_end_job(struct exec *x, const struct rp_err *reason)
 
 static int send_finished(struct exec *x, const json_t *asked, struct rp_err *err)
 {
+    struct rp_exec_finish finish;
+    if (rp_object_take(&finish, &rp_type_exec_finish, asked, "finish", err) < 0)
+        return -1;
     rp_run_job_tend(&x->job); /* digests of large files take long */
-    RP_JSON *body = finished_message(x, asked);
+    RP_JSON *body = finished_message(x, finish.log == join_of(x)->own);
     rp_run_job_untend(&x->job);
     return rp_join_send(join_of(x), 0, RP_FRAME_COMMAND, body, err);
 }
@@ -533,9 +529,13 @@ static int follow_once(struct exec *x, int (*run)(struct exec *, struct rp_err *
         return begin(x, run, err);
     if (is_message(body, "finish"))
         return send_finished(x, body, err);
-    if (is_message(body, "over"))
-        x->cli->status = (int)rp_json_integer_at(body, "exit");
-    return is_message(body, "over");
+    if (!is_message(body, "over"))
+        return 0;
+    struct rp_exec_over over;
+    if (rp_object_take(&over, &rp_type_exec_over, body, "over", err) < 0)
+        return -1;
+    x->cli->status = (int)over.exit;
+    return 1;
 }
 
 int rp_exec_follow(struct exec *x, int (*run)(struct exec *x, struct rp_err *err), struct rp_err *err)

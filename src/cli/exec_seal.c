@@ -53,13 +53,12 @@ static struct rp_kept_facts *new_kept(void)
 static void take_samples(struct exec *x)
 {
     struct exec_part *p = x->own;
-    p->devices = x->gpus.n;
-    p->device = rp_alloc((size_t)(p->devices + 1) * sizeof *p->device);
-    for (int i = 0; i < p->devices; i++) {
+    for (int i = 0; i < x->gpus.n; i++) {
         const struct rp_watched_gpu *gpu = &x->gpus.gpu[i];
-        RP_FORMAT(p->device[i].address, "%s", gpu->address);
-        RP_FORMAT(p->device[i].reason, "%s", gpu->samples.reason);
-        rp_sampling_write(&p->device[i].lines, &gpu->samples);
+        struct rp_exec_device *d = rp_object_add(&p->end.device, &p->end.device_n, &rp_type_exec_device);
+        struct rp_buf lines = {0};
+        rp_sampling_write(&lines, &gpu->samples);
+        *d = (struct rp_exec_device){rp_strdup(gpu->address), rp_strdup(gpu->samples.reason), rp_buf_take(&lines)};
     }
 }
 
@@ -69,8 +68,8 @@ static void judge_log(struct exec *x)
     for (int i = 0; i < EXEC_TEXTS; i++) {
         if (!x->o->log || !*rp_exec_log_from(x, i))
             continue;
-        p->has_log = i != EXEC_FILE || p->file;
-        p->reads_log = p->has_log && rp_command_log_reads(x->facts->log, &p->text[i]);
+        p->end.has_log = i != EXEC_FILE || p->rest.kept;
+        p->end.reads_log = p->end.has_log && rp_command_log_reads(x->facts->log, &p->text[i]);
     }
 }
 
@@ -78,7 +77,7 @@ void rp_exec_own_part(struct exec *x)
 {
     struct exec_part *p = x->own;
     const struct rp_command_end *e = &x->end;
-    struct rp_command_process *is = &p->is;
+    struct rp_command_process *is = &p->end.process;
     is->exit_status = e->exit_status >= 0 ? e->exit_status : RP_NO_INTEGER;
     is->signal = e->signal >= 0 ? e->signal : RP_NO_INTEGER;
     is->start_ns = e->start_ns;
@@ -90,7 +89,7 @@ void rp_exec_own_part(struct exec *x)
     is->standard_error = new_kept();
     seal_kept(x, &p->text[EXEC_STDOUT], &e->out, is->standard_output);
     seal_kept(x, &p->text[EXEC_STDERR], &e->errors, is->standard_error);
-    p->interrupted = e->interrupted;
+    p->end.interrupted = e->interrupted;
     p->ended = 1;
     rp_exec_read_log(x);
     judge_log(x);
@@ -105,8 +104,8 @@ void rp_exec_read_log(struct exec *x)
     if (!x->log_file)
         return;
     if (rp_kept_file(&kept, x->log_file, &why) == 0) {
-        p->file = new_kept();
-        seal_kept(x, &p->text[EXEC_FILE], &kept, p->file);
+        p->rest.kept = new_kept();
+        seal_kept(x, &p->text[EXEC_FILE], &kept, p->rest.kept);
     } else if (x->parts == 1) {
         rp_progress_note(&x->progress, "--log: %s: the bundle has no figure of speed", why.msg);
     }
@@ -118,7 +117,7 @@ void rp_exec_digest_outputs(struct exec *x)
     int at = x->o->input.n;
     for (int i = 0; i < x->o->output.n; i++, at++) {
         struct rp_err why = {0};
-        if (rp_exec_digest_file(&x->own->named[at], x->o->output.item[i], &why) < 0)
+        if (rp_exec_digest_file(&x->own->rest.file[at], x->o->output.item[i], &why) < 0)
             rp_progress_note(&x->progress, "--output: %s", why.msg);
     }
 }
@@ -129,9 +128,9 @@ int rp_exec_choose_log(const struct exec *x)
 {
     int first = -1;
     for (int i = 0; i < x->parts; i++)
-        if (x->part[i].reads_log)
+        if (x->part[i].end.reads_log)
             return i;
-        else if (x->part[i].has_log && first < 0)
+        else if (x->part[i].end.has_log && first < 0)
             first = i;
     return first < 0 ? 0 : first;
 }
@@ -172,7 +171,7 @@ static void describe_end(struct exec *x)
     int failed = 0, interrupted = 0;
     for (int i = 0; i < x->parts; i++) {
         failed += f->process[i].exit_status != 0;
-        interrupted = interrupted ? interrupted : x->part[i].interrupted;
+        interrupted = interrupted ? interrupted : (int)x->part[i].end.interrupted;
     }
     f->ended_by = ended_by(x);
     p = &f->process[f->ended_by];
@@ -212,23 +211,23 @@ static int has_same_file(const struct rp_command_facts *f, const struct rp_named
 
 static void add_files(struct rp_command_facts *f, struct exec_part *p, int process)
 {
-    for (int64_t i = 0; i < p->named_n && f->file_n < EXEC_FILES_MOST; i++) {
-        if (process && has_same_file(f, &p->named[i]))
+    for (int64_t i = 0; i < p->rest.file_n && f->file_n < EXEC_FILES_MOST; i++) {
+        if (process && has_same_file(f, &p->rest.file[i]))
             continue;
         struct rp_named_file *to = rp_object_add(&f->file, &f->file_n, &rp_type_named_file);
-        *to = p->named[i];
+        *to = p->rest.file[i];
         to->process = process;
-        rp_object_init(&p->named[i], &rp_type_named_file); /* its texts are the other's now */
+        rp_object_init(&p->rest.file[i], &rp_type_named_file); /* its texts are the other's now */
     }
 }
 
 static void add_devices(struct rp_command_facts *f, const struct exec_part *p, int process)
 {
-    for (int i = 0; i < p->devices; i++) {
+    for (int64_t i = 0; i < p->end.device_n; i++) {
         struct rp_command_device *d = rp_object_add(&f->device, &f->device_n, &rp_type_command_device);
         d->process = process;
-        d->pci_address = rp_strdup(p->device[i].address);
-        d->no_telemetry = *p->device[i].reason ? rp_strdup(p->device[i].reason) : NULL;
+        d->pci_address = rp_strdup(p->end.device[i].address);
+        d->no_telemetry = *p->end.device[i].reason ? rp_strdup(p->end.device[i].reason) : NULL;
     }
 }
 
@@ -247,18 +246,19 @@ static void add_part(struct exec *x, int process)
     struct exec_part *p = &x->part[process];
     struct rp_command_process *to = rp_object_add(&f->process, &f->process_n, &rp_type_command_process);
     const struct rp_job_member *m = x->parts > 1 ? &x->job.joining.join.member[process] : NULL;
-    p->is.node = m ? m->host : 0;
-    p->is.clock = m && process ? (struct rp_clock_facts){m->clock.wall_ns, m->clock.monotonic_ns, m->clock.error_ns}
-                               : (struct rp_clock_facts){0};
-    if (process == 0 || same_words(&p->is, f)) {
-        for (int64_t i = 0; i < p->is.argv_n; i++)
-            free(p->is.argv[i]);
-        free(p->is.argv);
-        p->is.argv = NULL;
-        p->is.argv_n = 0;
+    struct rp_command_process *is = &p->end.process;
+    is->node = m ? m->host : 0;
+    is->clock = m && process ? (struct rp_clock_facts){m->clock.wall_ns, m->clock.monotonic_ns, m->clock.error_ns}
+                             : (struct rp_clock_facts){0};
+    if (process == 0 || same_words(is, f)) {
+        for (int64_t i = 0; i < is->argv_n; i++)
+            free(is->argv[i]);
+        free(is->argv);
+        is->argv = NULL;
+        is->argv_n = 0;
     }
-    *to = p->is;
-    rp_object_init(&p->is, &rp_type_command_process); /* its parts are the other's now */
+    *to = *is;
+    rp_object_init(is, &rp_type_command_process); /* its parts are the other's now */
     add_files(f, p, process);
     add_devices(f, p, process);
 }
@@ -270,10 +270,8 @@ static void add_log(struct exec *x)
         return;
     log->process = rp_exec_choose_log(x);
     struct exec_part *p = &x->part[log->process];
-    if (!p->file)
-        return;
-    log->file = p->file;
-    p->file = NULL;
+    log->file = p->rest.kept;
+    p->rest.kept = NULL;
 }
 
 /* The streams that are not the log have their share. */
@@ -309,7 +307,7 @@ static void forget_lost(struct exec *x)
         return;
     rp_exec_part_fini(p);
     *p = (struct exec_part){0};
-    rp_object_init(&p->is, &rp_type_command_process);
+    rp_object_init(&p->end, &rp_type_exec_ended);
 }
 
 static void fill_facts(struct exec *x)
@@ -382,18 +380,19 @@ static int add_telemetry(struct exec *x, struct rp_bundle *b, struct rp_err *err
 {
     int at = 0;
     for (int i = 0; i < x->parts; i++)
-        for (int k = 0; k < x->part[i].devices; k++, at++) {
-            const struct rp_buf *lines = &x->part[i].device[k].lines;
+        for (int64_t k = 0; k < x->part[i].end.device_n; k++, at++) {
+            const char *lines = x->part[i].end.device[k].lines;
+            const size_t size = strlen(lines);
             struct rp_telemetry parsed;
             const char *name = RP_OF_DEVICE(at);
-            if (!lines->size || !x->part[i].ended)
+            if (!size || !x->part[i].ended)
                 continue;
             if (rp_telemetry_parse(&parsed, name, rp_telemetry_most_of_command((int)x->facts->device_n),
-                                   rp_buf_text(lines), lines->size, err) < 0)
+                                   lines, size, err) < 0)
                 return -1;
             rp_derive_device(x->doc.observed, at, &parsed, &x->facts->process[i]);
             rp_telemetry_fini(&parsed);
-            if (add_text(b, name, lines, err) < 0)
+            if (rp_bundle_add(b, name, lines, size, err) < 0)
                 return -1;
         }
     rp_derive_devices(x->doc.observed);
