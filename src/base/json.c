@@ -8,7 +8,8 @@
 
 #define DEPTH_MAX 64           /* our documents need 6 */
 #define STRING_MAX (4ul << 20) /* jansson holds a string three times; a document of a bundle is at most this large */
-#define VALUES_MAX 1000000 /* jansson takes about 200 bytes for an empty object: three bytes of text must not become gigabytes */
+#define VALUES_MAX                                                                                                     \
+    1000000 /* jansson takes about 200 bytes for an empty object: three bytes of text must not become gigabytes */
 
 void rp_json_decref(json_t **j)
 {
@@ -57,7 +58,7 @@ json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp
     return rp_json_parse_most(data, size, VALUES_MAX, what, err);
 }
 
-json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
+static json_t *parse(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
 {
     json_error_t e;
     if (check_size(data, size, values, what, err) < 0)
@@ -68,6 +69,12 @@ json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const 
     return j;
 }
 
+json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
+{
+    json_t *j = rp_json_read_own(data, size, values);
+    return j ? j : parse(data, size, values, what, err);
+}
+
 /* ---- writing ---- */
 
 struct json_output {
@@ -75,31 +82,36 @@ struct json_output {
     int shortest, in_text;
 };
 
-/* Of a real in 17 digits the shortest text that is the same number, in jansson's form: "0.95", "1.0", "1e-7". */
-static void add_shortest(struct rp_buf *out, const char *bytes, size_t size)
+char *rp_json_real_text(char out[RP_JSON_REAL], double x)
 {
-    char given[40], text[40];
-    RP_FORMAT(given, "%.*s", (int)(size < sizeof given ? size : sizeof given - 1), bytes);
-    const double x = strtod(given, NULL);
+    char text[RP_JSON_REAL - 8]; /* "-1.2345678901234567e-300" */
     int digits = 15;
     do
         snprintf(text, sizeof text, "%.*g", digits, x);
     while (++digits <= 17 && (strtod(text, NULL) < x || strtod(text, NULL) > x));
     const size_t mantissa = strcspn(text, "e");
-    rp_buf_add(out, text, mantissa);
-    if (!text[mantissa]) {
-        rp_buf_puts(out, strchr(text, '.') ? "" : ".0");
-        return;
-    }
-    const char *exponent = text + mantissa + 1;
-    rp_buf_printf(out, "e%s%s", *exponent == '-' ? "-" : "", exponent + strspn(exponent, "+-0"));
+    const char *exponent = text + mantissa + (text[mantissa] != 0);
+    if (!*exponent)
+        snprintf(out, RP_JSON_REAL, "%s%s", text, strchr(text, '.') ? "" : ".0");
+    else
+        snprintf(out, RP_JSON_REAL, "%.*se%s%s", (int)mantissa, text, *exponent == '-' ? "-" : "",
+                 exponent + strspn(exponent, "+-0"));
+    return out;
+}
+
+static void add_shortest(struct rp_buf *out, const char *bytes, size_t size)
+{
+    char given[RP_JSON_REAL], text[RP_JSON_REAL];
+    RP_FORMAT(given, "%.*s", (int)(size < sizeof given ? size : sizeof given - 1), bytes);
+    rp_buf_puts(out, rp_json_real_text(text, strtod(given, NULL)));
 }
 
 /* jansson passes a text between two calls with one quote each, and a number in one call. */
 static int append(const char *bytes, size_t size, void *arg)
 {
     struct json_output *o = arg;
-    const int is_real = !o->in_text && (*bytes == '-' || (*bytes >= '0' && *bytes <= '9')) && (memchr(bytes, '.', size) || memchr(bytes, 'e', size));
+    const int is_real = !o->in_text && (*bytes == '-' || (*bytes >= '0' && *bytes <= '9')) &&
+                        (memchr(bytes, '.', size) || memchr(bytes, 'e', size));
     o->in_text ^= size == 1 && *bytes == '"';
     if (o->shortest && is_real && size > 16)
         add_shortest(o->out, bytes, size);
@@ -133,8 +145,11 @@ void rp_json_write_line(struct rp_buf *out, const json_t *j)
 
 json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err)
 {
-    json_t *j = rp_json_parse_most(data, size, values, what, err);
-    *own = 0;
+    json_t *j = rp_json_read_own(data, size, values);
+    *own = j != NULL;
+    if (j)
+        return j;
+    j = parse(data, size, values, what, err);
     for (int shortest = 1; j && !*own && shortest >= 0; shortest--) { /* older versions wrote 17 digits */
         RP_BUF again = {0};
         dump(&again, j, JSON_INDENT(2), shortest);
@@ -153,7 +168,8 @@ void rp_json_write_plain(struct rp_buf *out, const json_t *j)
     out->data[--out->size] = 0;
 }
 
-static json_t *get(const json_t *obj, const char *key, json_type type, const char *type_name, const char *what, struct rp_err *err)
+static json_t *get(const json_t *obj, const char *key, json_type type, const char *type_name, const char *what,
+                   struct rp_err *err)
 {
     if (!json_is_object(obj))
         return rp_fail_null(err, RP_MALFORMED, "%s: expected an object that has '%s'", what, key);
@@ -193,13 +209,9 @@ json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct
 
 const json_t *rp_json_at(const json_t *j, const char *path)
 {
-    char key[64];
     while (j && *path) {
         size_t n = strcspn(path, "/");
-        RP_BUG_IF(n >= sizeof key);
-        memcpy(key, path, n);
-        key[n] = 0;
-        j = json_is_array(j) ? json_array_get(j, strtoul(key, NULL, 10)) : json_object_get(j, key);
+        j = json_is_array(j) ? json_array_get(j, strtoul(path, NULL, 10)) : json_object_getn(j, path, n);
         path += n + (path[n] == '/');
     }
     return j;
@@ -229,7 +241,8 @@ void rp_float_hex(char out[32], float x)
     else if (isinf(x))
         snprintf(out, 32, "%s", x < 0 ? "-inf" : "inf");
     else
-        snprintf(out, 32, "%a", (double)x); /* as a double every float is normal: one leading digit, the same text in every libc */
+        snprintf(out, 32, "%a",
+                 (double)x); /* as a double every float is normal: one leading digit, the same text in every libc */
 }
 
 /* The hex form only, nothing around it, and a value that a float holds exactly. */

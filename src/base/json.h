@@ -22,11 +22,17 @@ json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const 
 /* The same; *own: whether the text is exactly what rp_json_write() makes of the document, or made of it before it wrote the shortest
  * reals. */
 json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what, struct rp_err *err) rp_must_check;
+/* json_own.c: the document where the text is what rp_json_write() makes of it and within those limits; else NULL. */
+json_t *rp_json_read_own(const char *data, size_t size, int64_t values);
 /* Sorted keys, two-space indent, the shortest reals that are the same numbers, "\n" at the end: equal documents are equal bytes. */
 void rp_json_write(struct rp_buf *out, const json_t *j);
 void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* other characters as \u escapes: safe for a terminal */
 void rp_json_write_line(struct rp_buf *out, const json_t *j); /* compact, one line, reals with 17 digits, "\n": JSON lines */
 void rp_json_write_plain(struct rp_buf *out, const json_t *j); /* the same without "\n"; a string as it is */
+
+/* The shortest text that is the same number, in jansson's form: "0.95", "1.0", "1e-7". */
+#define RP_JSON_REAL 40
+char *rp_json_real_text(char out[RP_JSON_REAL], double x);
 
 /* obj.key must exist and have that type; `what` names the document. */
 int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err) rp_must_check;

@@ -21,9 +21,18 @@ TEST(parse_refuses)
     static const struct {
         const char *text, *expected;
     } bad[] = {
-        {"", "doc.json:"},        {"{", "doc.json:1"},       {"{\"a\":1,\"a\":2}", "duplicate"}, {"{\"a\":1}\n{}", "doc.json:2"},
-        {"[1,]", "doc.json:1"},   {"{'a':1}", "doc.json"},   {"[01]", "doc.json"},              {"[1e999]", "doc.json"},
-        {"[NaN]", "doc.json"},    {"[\"\xff\"]", "doc.json"}, {"[99999999999999999999]", "doc.json"}, {"[\"\\u0000\"]", "doc.json"},
+        {"", "doc.json:"},
+        {"{", "doc.json:1"},
+        {"{\"a\":1,\"a\":2}", "duplicate"},
+        {"{\"a\":1}\n{}", "doc.json:2"},
+        {"[1,]", "doc.json:1"},
+        {"{'a':1}", "doc.json"},
+        {"[01]", "doc.json"},
+        {"[1e999]", "doc.json"},
+        {"[NaN]", "doc.json"},
+        {"[\"\xff\"]", "doc.json"},
+        {"[99999999999999999999]", "doc.json"},
+        {"[\"\\u0000\"]", "doc.json"},
         {"{\n  \"a\": tru\n}", "doc.json:2:"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -82,7 +91,8 @@ TEST(the_number_of_values_is_bounded)
 TEST(equal_documents_are_equal_bytes)
 {
     struct rp_err e;
-    static const char a[] = "{\"b\":[1,2.5],\"a\":{\"z\":null,\"y\":\"\xc3\xa9\"}}", b[] = " {\"a\" : {\"y\":\"\\u00e9\",\"z\":null},\n\"b\":[1,25e-1]}";
+    static const char a[] = "{\"b\":[1,2.5],\"a\":{\"z\":null,\"y\":\"\xc3\xa9\"}}",
+                      b[] = " {\"a\" : {\"y\":\"\\u00e9\",\"z\":null},\n\"b\":[1,25e-1]}";
     RP_JSON *ja = rp_json_parse(a, sizeof a - 1, "a", &e), *jb = rp_json_parse(b, sizeof b - 1, "b", &e);
     RP_BUF ta = {0}, tb = {0}, line = {0};
     rp_json_write(&ta, ja);
@@ -90,7 +100,8 @@ TEST(equal_documents_are_equal_bytes)
     rp_json_write_line(&line, ja);
     CHECK(strcmp(ta.data, tb.data) == 0, "%s differs from %s", ta.data, tb.data);
     CHECK(strcmp(line.data, "{\"a\":{\"y\":\"\xc3\xa9\",\"z\":null},\"b\":[1,2.5]}\n") == 0, "%s", line.data);
-    CHECK(ta.data[ta.size - 1] == '\n' && strchr(ta.data, '\n') != ta.data + ta.size - 1, "indented, with a final newline");
+    CHECK(ta.data[ta.size - 1] == '\n' && strchr(ta.data, '\n') != ta.data + ta.size - 1,
+          "indented, with a final newline");
 }
 
 TEST(reals_survive)
@@ -110,16 +121,18 @@ TEST(reals_survive)
 /* Texts and whole numbers stay as they are; documents of older versions, with 17 digits, are our own too. */
 TEST(reals_are_written_as_short_as_they_can_be)
 {
-    static const char old[] = "{\n  \"0.94999999999999996\": \"0.94999999999999996\",\n  \"n\": 1764260000000000000,\n  \"x\": [\n    "
-                              "0.94999999999999996,\n    -1.0000000000000001e-05,\n    1.0000000000000001e+300,\n    "
-                              "123456789012345680.0,\n    0.33333333333333331,\n    1.0\n  ]\n}\n";
+    static const char old[] =
+        "{\n  \"0.94999999999999996\": \"0.94999999999999996\",\n  \"n\": 1764260000000000000,\n  \"x\": [\n    "
+        "0.94999999999999996,\n    -1.0000000000000001e-05,\n    1.0000000000000001e+300,\n    "
+        "123456789012345680.0,\n    0.33333333333333331,\n    1.0\n  ]\n}\n";
     struct rp_err e;
     RP_BUF once = {0}, again = {0};
     int own = 0;
     RP_JSON *j = rp_json_parse(old, sizeof old - 1, "old", &e);
     CHECK(j, "%s", e.msg);
     rp_json_write(&once, j);
-    CHECK_STR(once.data, "{\n  \"0.94999999999999996\": \"0.94999999999999996\",\n  \"n\": 1764260000000000000,\n  \"x\": [\n    0.95,\n    "
+    CHECK_STR(once.data, "{\n  \"0.94999999999999996\": \"0.94999999999999996\",\n  \"n\": 1764260000000000000,\n  "
+                         "\"x\": [\n    0.95,\n    "
                          "-1e-5,\n    1e300,\n    1.2345678901234568e17,\n    0.3333333333333333,\n    1.0\n  ]\n}\n");
     RP_JSON *k = rp_json_parse_own(once.data, once.size, 1000, &own, "new", &e);
     CHECK(own && json_equal(j, k), "not the same numbers");
@@ -129,6 +142,83 @@ TEST(reals_are_written_as_short_as_they_can_be)
     CHECK(written_before && own, "refused: the form of older versions");
     RP_JSON *neither = rp_json_parse_own("{\n  \"x\": 0.949999999999999960\n}\n", 32, 1000, &own, "neither", &e);
     CHECK(neither && !own, "taken: another form");
+}
+
+/* Either it is refused, or it is what is written of the document. */
+static int is_refused_or_own(const char *text, size_t size)
+{
+    RP_BUF written = {0};
+    RP_JSON *own = rp_json_read_own(text, size, 1000),
+            *j = own ? json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    if (!own)
+        return 1;
+    rp_json_write(&written, own);
+    return j && json_equal(own, j) && rp_buf_is(&written, text, size);
+}
+
+TEST(own_form_with_any_change_is_refused_or_another_own_form)
+{
+    static const char text[] =
+        "{\n  \"a\": [],\n  \"b\": {},\n  \"c\": {\n    \"d\": [\n      -1,\n      0,\n      9223372036854775807,\n"
+        "      0.5,\n      -12.25,\n      1e-7,\n      0.3333333333333333\n    ]\n  },\n"
+        "  \"e\": \"\\\"\\\\\\b\\f\\n\\r\\t\\u001F/\\u0001 \303\251 \177\",\n  \"f\": true,\n  \"g\": false,\n"
+        "  \"h\": null,\n  \"hh\": \"\"\n}\n";
+    static const char others[] = "\"\\/{}[]:,.+-eE0129abnu \n\t\001\377\303";
+    const size_t n = sizeof text - 1;
+    char changed[sizeof text + 1];
+    RP_JSON *j = rp_json_read_own(text, n, 1000), *same = json_loadb(text, n, 0, NULL);
+    CHECK(j && json_equal(j, same), "refused");
+    CHECK(is_refused_or_own(text, n), "not what is written");
+    for (size_t at = 0; at < n; at++) {
+        for (size_t k = 0; k < sizeof others; k++) {
+            memcpy(changed, text, n);
+            changed[at] = others[k];
+            CHECK(is_refused_or_own(changed, n), "byte %zu is %#x", at, others[k]);
+            memcpy(changed + at + 1, text + at, n - at);
+            CHECK(is_refused_or_own(changed, n + 1), "%#x before byte %zu", others[k], at);
+        }
+        memcpy(changed, text, at);
+        memcpy(changed + at, text + at + 1, n - at - 1);
+        CHECK(is_refused_or_own(changed, n - 1), "without byte %zu", at);
+        CHECK(!rp_json_read_own(text, at, 1000), "cut at byte %zu", at);
+    }
+}
+
+TEST(own_form_of_any_real_is_read)
+{
+    uint64_t bits = 1;
+    for (int i = 0; i < 20000; i++) {
+        static const double tens[] = {1, 10, 1e3, 1e5, 1e9, 1e14};
+        RP_BUF text = {0};
+        double x;
+        bits = bits * 6364136223846793005u + 1442695040888963407u;
+        memcpy(&x, &bits, sizeof x);
+        if (i % 2) /* a decimal number of some digits */
+            x = (double)(int64_t)(bits >> (24 + i % 32)) / tens[i / 2 % 6];
+        if (!isfinite(x))
+            continue;
+        RP_JSON *j = json_pack("[f]", x);
+        rp_json_write(&text, j);
+        RP_JSON *own = rp_json_read_own(text.data, text.size, 10);
+        CHECK(own && json_equal(own, j), "%.17g: %s", x, text.data);
+    }
+}
+
+TEST(own_form_has_the_limits_of_others)
+{
+    for (int n = 60; n < 70; n++) { /* lists in lists */
+        RP_BUF text = {0};
+        RP_JSON *j = json_array();
+        for (int i = 1; i < n; i++) {
+            json_t *outer = json_pack("[O]", j);
+            json_decref(j);
+            j = outer;
+        }
+        rp_json_write(&text, j);
+        RP_JSON *own = rp_json_read_own(text.data, text.size, n), *few = rp_json_read_own(text.data, text.size, n - 1);
+        CHECK(!own == (n > 64), "%d lists", n);
+        CHECK(!few, "%d lists of %d values", n, n - 1);
+    }
 }
 
 TEST(getters_name_what_they_want)
@@ -144,13 +234,16 @@ TEST(getters_name_what_they_want)
     CHECK(rp_json_int(j, "r", &i, "run.json", &e) < 0 && e.code == RP_MALFORMED, "a real is no integer");
     CHECK(strstr(e.msg, "run.json") && strstr(e.msg, "'r'") && strstr(e.msg, "an integer"), "%s", e.msg);
     CHECK(rp_json_str(j, "x", &s, "run.json", &e) < 0 && strstr(e.msg, "missing"), "%s", e.msg);
-    CHECK(rp_json_obj(j, "a", "run.json", &e) == NULL && rp_json_arr(j, "o", "run.json", &e) == NULL, "object is not array");
-    CHECK(rp_json_str(NULL, "x", &s, "run.json", &e) < 0 && rp_json_str(json_object_get(j, "a"), "x", &s, "a", &e) < 0, "not an object");
+    CHECK(rp_json_obj(j, "a", "run.json", &e) == NULL && rp_json_arr(j, "o", "run.json", &e) == NULL,
+          "object is not array");
+    CHECK(rp_json_str(NULL, "x", &s, "run.json", &e) < 0 && rp_json_str(json_object_get(j, "a"), "x", &s, "a", &e) < 0,
+          "not an object");
 }
 
 TEST(hex_floats_are_exact)
 {
-    static const uint32_t bits[] = {0, 0x80000000, 1, 0x007fffff, 0x00800000, 0x3f800000, 0x3dcccccd, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000};
+    static const uint32_t bits[] = {0,          0x80000000, 1,          0x007fffff, 0x00800000, 0x3f800000,
+                                    0x3dcccccd, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000};
     char text[32];
     float back;
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
@@ -164,8 +257,9 @@ TEST(hex_floats_are_exact)
     rp_float_hex(text, 1.5f);
     CHECK(strcmp(text, "0x1.8p+0") == 0, "'%s'", text);
     CHECK(rp_float_unhex(&back, "0x1.8000000000000p+0") == 0 && back == 1.5f, "other writers' zeros");
-    static const char *const bad[] = {"", "1.5", "0x1", "0x1p+200", "0x1p-150", "0x1.0000001p+0", " 0x1p+0", "0x1p+0 ", "+0x1p+0", "infinity",
-                                      "NAN", "-nan", "0xp+0", "0x1p", "--0x1p+0", "0x1p+0x"};
+    static const char *const bad[] = {"",        "1.5",     "0x1",      "0x1p+200", "0x1p-150", "0x1.0000001p+0",
+                                      " 0x1p+0", "0x1p+0 ", "+0x1p+0",  "infinity", "NAN",      "-nan",
+                                      "0xp+0",   "0x1p",    "--0x1p+0", "0x1p+0x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK(rp_float_unhex(&back, bad[i]) < 0, "'%s' was accepted", bad[i]);
 }
