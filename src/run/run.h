@@ -87,6 +87,7 @@ const json_t *rp_run_capture(const struct rp_run *r, int node, int after);
 double rp_run_expected_samples(const struct rp_run *r, int rank); /* of its device, that its timed window should have */
 int rp_run_lacks_samples(const struct rp_run *r, int rank);       /* it has less than half of them */
 enum rp_route rp_run_route(const struct rp_run *r);               /* of the messages of its ranks */
+#define RP_CLOCK_ERROR_MOST 10000000000ll /* ns, half of a round trip: connections that take longer are given up */
 /* The clock of each rank as facts.json has it; the caller frees it. RP_MALFORMED: it contradicts itself. */
 int rp_run_clocks(struct rp_rank_clock **out, const struct rp_facts *f, struct rp_err *err) rp_must_check;
 struct rp_degrees rp_facts_degrees(const struct rp_facts *f); /* ranks of each kind */
