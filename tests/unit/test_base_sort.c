@@ -21,6 +21,36 @@ TEST(integers_and_doubles_come_out_in_order)
     rp_sort_double(x, 0);
 }
 
+TEST(any_number_of_values_keeps_all_of_them)
+{
+    static const char *const words[] = {"", "a", "ab", "b", "ba", "\303\251", "a"};
+    int64_t a[200];
+    const char *text[200];
+    for (size_t n = 0; n <= 200; n++) {
+        int before[7] = {0}, after[7] = {0};
+        for (size_t i = 0; i < n; i++) {
+            a[i] = (int64_t)(i * 37 % 13);
+            text[i] = words[i * 5 % 7];
+            before[i * 5 % 7]++;
+        }
+        rp_sort_int64(a, n);
+        rp_sort_text(text, n);
+        for (size_t i = 1; i < n; i++)
+            CHECK(a[i - 1] <= a[i] && strcmp(text[i - 1], text[i]) <= 0, "%zu of %zu", i, n);
+        int64_t sum = 0, expected = 0;
+        for (size_t i = 0; i < n; i++) {
+            sum += a[i] * a[i];
+            expected += (int64_t)(i * 37 % 13) * (int64_t)(i * 37 % 13);
+            for (int k = 0; k < 7; k++)
+                after[k] += text[i] == words[k];
+        }
+        CHECK(sum == expected, "%zu integers are others", n);
+        for (int k = 0; k < 7; k++)
+            CHECK(before[k] == after[k] || words[k] == words[1], "%zu texts: '%s' %d times, %d before", n, words[k],
+                  after[k], before[k]);
+    }
+}
+
 TEST(the_median_is_the_one_in_the_middle_or_the_mean_of_two)
 {
     double one[] = {7}, two[] = {3, 1}, odd[] = {5, -1, 3}, even[] = {4, 1, 3, 2}, many[101];
