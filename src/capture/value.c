@@ -8,10 +8,9 @@
 
 const json_t *rp_value_at(const json_t *group, const char *path)
 {
-    char word[64];
     while (*path && group) {
         size_t n = strcspn(path, ".");
-        group = json_object_get(group, RP_FORMAT(word, "%.*s", (int)n, path));
+        group = json_object_getn(group, path, n);
         path += n + (path[n] == '.');
     }
     return group;
@@ -106,7 +105,8 @@ const char *rp_known_lacks(const json_t *group, const char *path, const char *co
 
 void rp_show_number(char out[32], double number, const char *unit)
 {
-    static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const decimal[] = {"", "k", "M", "G", "T"};
+    static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const decimal[] = {"", "k", "M", "G",
+                                                                                                      "T"};
     int i = 0;
     unit = unit ? unit : "";
     if (strcmp(unit, "B") == 0) {
