@@ -252,6 +252,18 @@ TEST(hex_floats_are_exact)
         rp_float_hex(text, x);
         CHECK(rp_float_unhex(&back, text) == 0 && memcmp(&x, &back, sizeof x) == 0, "%#x as %s", bits[i], text);
     }
+    for (uint32_t i = 0; i < 100000; i++) {
+        const uint32_t any = i * 2654435761u;
+        char expected[32];
+        float x;
+        memcpy(&x, &any, sizeof x);
+        if (!isfinite(x))
+            continue;
+        rp_float_hex(text, x);
+        snprintf(expected, sizeof expected, "%a", (double)x);
+        CHECK(strcmp(text, expected) == 0 && rp_float_unhex(&back, text) == 0 && memcmp(&x, &back, sizeof x) == 0,
+              "%#x as %s, not %s", any, text, expected);
+    }
     rp_float_hex(text, -NAN);
     CHECK(strcmp(text, "nan") == 0 && rp_float_unhex(&back, text) == 0 && isnan(back), "NaN has one text: %s", text);
     rp_float_hex(text, 1.5f);
