@@ -185,7 +185,8 @@ int rp_read_opened(struct rp_buf *out, int fd, const char *path, size_t limit, s
         if (n == 0)
             return 0;
         if (out->size - start > limit)
-            return rp_fail(err, RP_MALFORMED, "'%s' is larger than the limit of %zu bytes for such a file", path, limit);
+            return rp_fail(err, RP_MALFORMED, "'%s' is larger than the limit of %zu bytes for such a file", path,
+                           limit);
     }
 }
 
@@ -270,7 +271,8 @@ int rp_publish(const char *tmp, const char *path)
     return -1;
 }
 
-static int write_and_name(const char *path, const void *data, size_t size, mode_t mode, int (*give_name)(const char *, const char *))
+static int write_and_name(const char *path, const void *data, size_t size, mode_t mode,
+                          int (*give_name)(const char *, const char *))
 {
     RP_FREE char *name = NULL;
     RP_FD fd = open_temporary(path, mode, &name);
@@ -286,7 +288,8 @@ static int write_and_name(const char *path, const void *data, size_t size, mode_
     return 0;
 }
 
-/* Why a symbolic link must not be followed: it is dangling, or another user's in a directory where everybody may write. */
+/* Why a symbolic link must not be followed: it is dangling, or another user's
+ * in a directory where everybody may write. */
 static const char *bad_link(const char *path, int exists)
 {
     struct stat link, dir;
@@ -296,7 +299,8 @@ static const char *bad_link(const char *path, int exists)
     if (!exists)
         return "it is a symbolic link to something that is not there";
     int shared = stat(parent, &dir) < 0 || ((dir.st_mode & S_ISVTX) && (dir.st_mode & S_IWOTH));
-    return shared && link.st_uid != geteuid() && link.st_uid != dir.st_uid ? "it is a symbolic link of another user" : NULL;
+    return shared && link.st_uid != geteuid() && link.st_uid != dir.st_uid ? "it is a symbolic link of another user"
+                                                                           : NULL;
 }
 
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err)
@@ -307,7 +311,8 @@ int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, 
     if (why_not)
         return rp_fail(err, RP_IO, "cannot write '%s': %s", path, why_not);
     if (exists && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) /* a pipe would wait for a reader */
-        return rp_fail(err, RP_IO, "cannot write '%s': it is %s", path, S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+        return rp_fail(err, RP_IO, "cannot write '%s': it is %s", path,
+                       S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
     if (exists && S_ISCHR(st.st_mode)) { /* /dev/null, a terminal: never replaced */
         RP_FD fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
         failed = fd < 0 || rp_write_all(fd, data, size) < 0;
@@ -416,7 +421,8 @@ static int base64_value(char c)
     return p ? (int)(p - base64_digit) : -1;
 }
 
-/* One encoding per value: bits that padding leaves over must be zero, or a changed byte would decode to the same bytes. */
+/* One encoding per value: bits that padding leaves over must be zero, or a changed
+ * byte would decode to the same bytes. */
 int rp_unbase64(struct rp_buf *out, const char *text, size_t n)
 {
     if (n % 4)

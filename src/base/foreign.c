@@ -10,7 +10,8 @@
 static const struct {
     const char *begin, *text;
 } kinds[] = {
-    {"version https://git-lfs.github.com/spec/", "is a Git LFS pointer, not the file itself: 'git lfs pull' fetches that"},
+    {"version https://git-lfs.github.com/spec/",
+     "is a Git LFS pointer, not the file itself: 'git lfs pull' fetches that"},
     {"<!doctype html", WEB_PAGE},
     {"<html", WEB_PAGE},
     {"<head>", WEB_PAGE},

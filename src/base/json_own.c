@@ -1,8 +1,8 @@
 /* A reader of documents in exactly the form that rp_json_write() gives them, which refuses everything else.
  *
- * `verify` asks of every document whether it is in that form. jansson answers by parsing and writing it again: byte by byte, with a
- * search for cycles at every list; that was half the time of `compare`. Here every byte is compared with the only one that may stand
- * there, so that what was read needs no writing.
+ * `verify` asks of every document whether it is in that form. jansson answers by parsing and writing it again: byte by
+ * byte, with a search for cycles at every list; that was half the time of `compare`. Here every byte is compared with
+ * the only one that may stand there, so that what was read needs no writing.
  */
 #include "base/json.h"
 
@@ -71,7 +71,8 @@ static int read_escape(struct own_text *t)
     return c && !memchr(is, c, sizeof is - 1) ? c : -1;
 }
 
-/* What is in quotes, from behind the first of them: in the document, or in t->text where it has escapes. *is_ascii: only ASCII. */
+/* What is in quotes, from behind the first of them: in the document, or in t->text where it has escapes. *is_ascii:
+ * only ASCII. */
 static const char *read_text(struct own_text *t, size_t *size, int *is_ascii)
 {
     const char *start = t->p;
@@ -112,7 +113,8 @@ static json_t *read_string(struct own_text *t)
 
 /* ---- numbers ---- */
 
-/* "12.34": few digits, neither end of which could be left out, so that it is what is written; 0: to be written and compared. */
+/* "12.34": few digits, neither end of which could be left out, so that it is what is written; 0: to be written and
+ * compared. */
 static int read_plain_real(double *x, const char *text, size_t size)
 {
     static const double tens[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
@@ -220,7 +222,8 @@ static int read_members(struct own_text *t, json_t *object)
     return 0;
 }
 
-static json_t *read_list(struct own_text *t, json_t *list, int (*read)(struct own_text *t, json_t *list), const char *end)
+static json_t *read_list(struct own_text *t, json_t *list, int (*read)(struct own_text *t, json_t *list),
+                         const char *end)
 {
     const int is_empty = t->p < t->end && *t->p == *end;
     int good = begin_list(t);

@@ -284,7 +284,8 @@ static int check_object(const struct rp_object_type *type, const json_t *j, cons
     return 0;
 }
 
-int rp_object_take(void *object, const struct rp_object_type *type, const json_t *j, const char *what, struct rp_err *err)
+int rp_object_take(void *object, const struct rp_object_type *type, const json_t *j, const char *what,
+                   struct rp_err *err)
 {
     rp_object_init(object, type);
     if (check_object(type, j, what, err) < 0)

@@ -61,7 +61,8 @@ static void rewrite(struct rp_progress *m, const char *line)
 {
     char out[LINE_MAX_BYTES + 32];
     m->width = rp_columns(m->fd); /* the window may have been resized */
-    put(m, RP_FORMAT(out, "\r\033[K%s%.*s%s", m->colour ? "\033[36m" : "", m->width - 1, line, m->colour ? "\033[0m" : ""));
+    put(m, RP_FORMAT(out, "\r\033[K%s%.*s%s", m->colour ? "\033[36m" : "", m->width - 1, line,
+                     m->colour ? "\033[0m" : ""));
     m->open = 1;
 }
 
@@ -118,19 +119,22 @@ static void time_left(char *out, size_t size, double s)
         snprintf(out, size, "  %ld:%02ld left", n / 60, n % 60);
 }
 
-void rp_progress_step(struct rp_progress *m, const char *what, int step, int total, float loss, double rate, const char *unit, double eta_s)
+void rp_progress_step(struct rp_progress *m, const char *what, int step, int total, float loss, double rate,
+                      const char *unit, double eta_s)
 {
     char line[LINE_MAX_BYTES], left[48], speed[64] = "", losses[32] = "";
     uint64_t now = rp_now_ns();
     if (m->quiet)
         return;
-    if (m->tty || m->json ? step < total && now - m->last_ns < REDRAW_NS : step < 1 || (step != 1 && step != total && step % m->every != 0))
+    if (m->tty || m->json ? step < total && now - m->last_ns < REDRAW_NS
+                          : step < 1 || (step != 1 && step != total && step % m->every != 0))
         return;
     m->last_ns = now;
     if (m->json) {
-        put_event(m, json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o}", "event", "step", "phase", m->phase, "step", step, "steps", total,
-                               "loss", number_or_null((double)loss, loss == loss), "rate", number_or_null(rate, rate > 0), "unit",
-                               RP_FORMAT(speed, "%s/s", unit), "left_s", number_or_null(eta_s, eta_s >= 0 && step < total)));
+        put_event(m, json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o}", "event", "step", "phase", m->phase, "step",
+                               step, "steps", total, "loss", number_or_null((double)loss, loss == loss), "rate",
+                               number_or_null(rate, rate > 0), "unit", RP_FORMAT(speed, "%s/s", unit), "left_s",
+                               number_or_null(eta_s, eta_s >= 0 && step < total)));
         return;
     }
     if (rate > 0)

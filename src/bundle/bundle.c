@@ -118,7 +118,8 @@ static struct rp_member *insert_member(struct rp_bundle *b, const char *name, si
     if (at < 0 && check_version(b, err) < 0)
         return NULL;
     if (at < 0)
-        return rp_fail_null(err, RP_MALFORMED, "'%s' is not a member of a bundle; was it made by a newer version?", safe);
+        return rp_fail_null(err, RP_MALFORMED, "'%s' is not a member of a bundle; was it made by a newer version?",
+                            safe);
     if (size > most)
         return rp_fail_null(err, RP_MALFORMED, "member '%s' has %zu bytes; at most %zu are accepted", safe, size, most);
     if (b->n == RP_BUNDLE_MEMBERS_MAX)
@@ -215,7 +216,8 @@ int rp_bundle_subjects(const struct rp_bundle *b, struct rp_subject *subject)
 }
 
 /* Signatures of SHA256SUMS in the forms of signify and minisign. */
-static int add_stock_forms(struct rp_bundle *b, const struct rp_key_pair *key, const struct rp_buf *sums, struct rp_err *err)
+static int add_stock_forms(struct rp_bundle *b, const struct rp_key_pair *key, const struct rp_buf *sums,
+                           struct rp_err *err)
 {
     RP_BUF signify = {0}, minisign = {0};
     if (rp_signify_sign(&signify, key, sums->data, sums->size, err) < 0 ||
@@ -262,7 +264,8 @@ int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err
         total += b->member[i].bytes.size;
     }
     if (total > RP_BUNDLE_TOTAL_MAX)
-        return rp_fail(err, RP_UNAVAILABLE, "the members have %zu bytes together; a bundle holds %lu at most", total, RP_BUNDLE_TOTAL_MAX);
+        return rp_fail(err, RP_UNAVAILABLE, "the members have %zu bytes together; a bundle holds %lu at most", total,
+                       RP_BUNDLE_TOTAL_MAX);
     for (int i = 0; i < b->n; i++)
         rp_tar_add(&tar, b->member[i].name, b->member[i].bytes.data, b->member[i].bytes.size);
     rp_tar_end(&tar);
@@ -307,15 +310,16 @@ static int check_room(struct bundle_reader *r, const char *name, size_t size, st
     if (large && !r->lean)
         return 1;
     if (size > *room)
-        return rp_fail(err, RP_MALFORMED, "the members other than step records and hwloc's have more than %lu bytes together",
+        return rp_fail(err, RP_MALFORMED,
+                       "the members other than step records and hwloc's have more than %lu bytes together",
                        RP_BUNDLE_DOCUMENTS_MAX);
     *room -= size;
     return 1;
 }
 
 /* Every piece of the current member goes to both. */
-static int read_pieces(struct rp_unpack *from, struct rp_sha256 *h, int (*piece)(void *, const char *, size_t, struct rp_err *), void *to,
-                      struct rp_err *err)
+static int read_pieces(struct rp_unpack *from, struct rp_sha256 *h,
+                       int (*piece)(void *, const char *, size_t, struct rp_err *), void *to, struct rp_err *err)
 {
     const char *data;
     size_t n;
@@ -405,7 +409,8 @@ int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err)
     return open_path(b, path, 1, err);
 }
 
-int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,
+int rp_bundle_again(int fd, const struct rp_member *m,
+                    int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,
                     struct rp_err *err)
 {
     char name[RP_TAR_NAME_MAX + 1], hex[RP_SHA256_HEX];

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-/* Block by block: the number and headers of blocks are checked, and ZSTD_decompressStream() would copy the content once more. */
+/* Block by block: the number and headers of blocks are checked, and ZSTD_decompressStream() would copy the content once
+ * more. */
 #define ZSTD_STATIC_LINKING_ONLY
 #define ZSTD_DISABLE_DEPRECATE_WARNINGS
 #include <zstd.h>
@@ -25,18 +26,18 @@
 #define WINDOW_LOG 23          /* the largest window of a frame; ours had 22 once */
 #define OWN_WINDOW_LOG 18      /* fits into a processor's cache; 20 would make a bundle 1 % smaller */
 #define LEVEL 9
-/* Frames whose content is more than 4 MiB and 100 times their size are bombs: a bundle's densest member, JSON lines, packs 10 to 20
- * times. */
+/* Frames whose content is more than 4 MiB and 100 times their size are bombs: a bundle's densest member, JSON lines,
+ * packs 10 to 20 times. */
 #define RATIO 100
 #define RATIO_SLACK (4u << 20)
-/* Blocks of a few bytes, or of none, take as long as large ones: a frame may have this many, and one more for each BLOCK_LEAST bytes. Our
- * blocks have 128 KiB, those of other levels of zstd rarely less than 8. */
+/* Blocks of a few bytes, or of none, take as long as large ones: a frame may have this many, and one more for each
+ * BLOCK_LEAST bytes. Our blocks have 128 KiB, those of other levels of zstd rarely less than 8. */
 #define BLOCKS 4096
 #define BLOCK_LEAST 4096
 
 struct ustar {
-    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], chksum[8], type, link[100], magic[6], version[2], owner[32],
-        group[32], major[8], minor[8], prefix[155], pad[12];
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], chksum[8], type, link[100], magic[6], version[2],
+        owner[32], group[32], major[8], minor[8], prefix[155], pad[12];
 };
 _Static_assert(sizeof(struct ustar) == BLOCK, "a ustar header is one block");
 
@@ -202,11 +203,12 @@ static int check_frame(struct rp_unpack *u, size_t limit, struct rp_err *err)
     if (ZSTD_getFrameHeader(&h, u->in, u->in_size) != 0 || h.frameContentSize == ZSTD_CONTENTSIZE_UNKNOWN)
         return rp_fail(err, RP_MALFORMED, "zstd: the frame does not record the size of its content");
     if (h.frameContentSize > limit || h.frameContentSize > RATIO_SLACK + RATIO * (unsigned long long)u->file_size)
-        return rp_fail(err, RP_MALFORMED, "zstd: %llu bytes in a file of %llu; at most %zu bytes and %d times the file are accepted",
+        return rp_fail(err, RP_MALFORMED,
+                       "zstd: %llu bytes in a file of %llu; at most %zu bytes and %d times the file are accepted",
                        h.frameContentSize, (unsigned long long)u->file_size, limit, RATIO);
     if (h.windowSize > (uint64_t)1 << WINDOW_LOG)
-        return rp_fail(err, RP_MALFORMED, "zstd: the frame needs a window of %llu bytes; at most %llu are accepted", h.windowSize,
-                       1ull << WINDOW_LOG);
+        return rp_fail(err, RP_MALFORMED, "zstd: the frame needs a window of %llu bytes; at most %llu are accepted",
+                       h.windowSize, 1ull << WINDOW_LOG);
     u->content = h.frameContentSize;
     u->block_max = h.blockSizeMax;
     u->ring_size = ZSTD_decodingBufferSize_min(h.windowSize, h.frameContentSize);
@@ -220,7 +222,8 @@ struct rp_unpack *rp_unpack_file(int fd, size_t limit, struct rp_err *err)
     if (fstat(fd, &st) < 0)
         return rp_fail_null(err, RP_IO, "cannot look at the file: %s", strerror(errno));
     struct rp_unpack *u = rp_alloc(sizeof *u);
-    *u = (struct rp_unpack){.fd = fd, .file_size = (uint64_t)st.st_size, .input = rp_alloc(INPUT), .d = ZSTD_createDCtx()};
+    *u = (struct rp_unpack){
+        .fd = fd, .file_size = (uint64_t)st.st_size, .input = rp_alloc(INPUT), .d = ZSTD_createDCtx()};
     u->in = u->input;
     if (!u->d || ZSTD_isError(ZSTD_decompressBegin(u->d)))
         rp_fail(err, RP_UNAVAILABLE, "zstd: out of memory");
@@ -244,8 +247,8 @@ static int check_block_header(struct rp_unpack *u, struct rp_err *err)
     const unsigned char *b = (const unsigned char *)u->in;
     unsigned word = b[0] | (unsigned)b[1] << 8 | (unsigned)b[2] << 16, type = word >> 1 & 3;
     if (++u->blocks > BLOCKS + u->content / BLOCK_LEAST)
-        return rp_fail(err, RP_MALFORMED, "zstd: more than %llu blocks for %llu bytes of content", (unsigned long long)u->blocks - 1,
-                       (unsigned long long)u->content);
+        return rp_fail(err, RP_MALFORMED, "zstd: more than %llu blocks for %llu bytes of content",
+                       (unsigned long long)u->blocks - 1, (unsigned long long)u->content);
     if (type == 2 && word >> 3 == 0) /* libzstd skips it, but the format has no such block (RFC 8878, 3.1.1.2.4) */
         return rp_fail(err, RP_MALFORMED, "zstd: damaged after %llu bytes of content: a compressed block without bytes",
                        (unsigned long long)u->made);
@@ -258,8 +261,8 @@ static int step(struct rp_unpack *u, size_t need, size_t *n, struct rp_err *err)
     if (read_input(u, need, err) < 0)
         return -1;
     if (u->in_size < need)
-        return rp_fail(err, RP_MALFORMED, "the file ends early: %llu of %llu bytes of content are there", (unsigned long long)u->made,
-                       (unsigned long long)u->content);
+        return rp_fail(err, RP_MALFORMED, "the file ends early: %llu of %llu bytes of content are there",
+                       (unsigned long long)u->made, (unsigned long long)u->content);
     if (ZSTD_nextInputType(u->d) == ZSTDnit_blockHeader && check_block_header(u, err) < 0)
         return -1;
     *n = ZSTD_decompressContinue(u->d, u->ring + u->ring_at, u->ring_size - u->ring_at, u->in, need);
@@ -330,7 +333,9 @@ int rp_tar_piece(struct rp_unpack *u, const char **data, size_t *size, struct rp
         u->padding = 0;
         if (read_exactly(u, zeros, n, err) < 0)
             return -1;
-        return all_zero(zeros, n) ? 0 : rp_fail(err, RP_MALFORMED, "tar: the padding after member '%s' is not zero", u->safe);
+        return all_zero(zeros, n)
+                   ? 0
+                   : rp_fail(err, RP_MALFORMED, "tar: the padding after member '%s' is not zero", u->safe);
     }
     if (read_some(u, u->left, data, size, err) < 0)
         return -1;
@@ -345,7 +350,8 @@ static int end(struct rp_unpack *u, struct rp_err *err)
     if (next_block(u, err) < 0) /* reads the checksum; more content would be an error */
         return -1;
     uint64_t after = u->file_size - u->file_at + u->in_size;
-    return after ? rp_fail(err, RP_MALFORMED, "%llu bytes follow the end of the zstd frame", (unsigned long long)after) : 0;
+    return after ? rp_fail(err, RP_MALFORMED, "%llu bytes follow the end of the zstd frame", (unsigned long long)after)
+                 : 0;
 }
 
 static int last_blocks(struct rp_unpack *u, uint64_t at, struct rp_err *err)
@@ -354,7 +360,8 @@ static int last_blocks(struct rp_unpack *u, uint64_t at, struct rp_err *err)
     if (bytes_left(u) == BLOCK && read_exactly(u, second, BLOCK, err) < 0)
         return -1;
     if (!all_zero(second, BLOCK))
-        return rp_fail(err, RP_MALFORMED, "tar does not end with exactly two blocks of zeros at byte %llu", (unsigned long long)at);
+        return rp_fail(err, RP_MALFORMED, "tar does not end with exactly two blocks of zeros at byte %llu",
+                       (unsigned long long)at);
     return end(u, err);
 }
 
@@ -370,23 +377,27 @@ int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *siz
         return -1;
     uint64_t at = u->content - bytes_left(u);
     if (bytes_left(u) < BLOCK)
-        return rp_fail(err, RP_MALFORMED, "tar ends at byte %llu without its two blocks of zeros", (unsigned long long)u->content);
+        return rp_fail(err, RP_MALFORMED, "tar ends at byte %llu without its two blocks of zeros",
+                       (unsigned long long)u->content);
     if (read_exactly(u, &h, BLOCK, err) < 0)
         return -1;
     if (all_zero((const char *)&h, BLOCK))
         return last_blocks(u, at, err);
     if (h.name[RP_TAR_NAME_MAX])
-        return rp_fail(err, RP_MALFORMED, "tar: the name at byte %llu is longer than %d bytes", (unsigned long long)at, RP_TAR_NAME_MAX);
+        return rp_fail(err, RP_MALFORMED, "tar: the name at byte %llu is longer than %d bytes", (unsigned long long)at,
+                       RP_TAR_NAME_MAX);
     memcpy(name, h.name, sizeof h.name);
     rp_ascii(u->safe, sizeof u->safe, name);
     if (h.type != '0')
-        return rp_fail(err, RP_MALFORMED, "tar: member '%s' is %s; expected a regular file", u->safe, type_name(h.type));
+        return rp_fail(err, RP_MALFORMED, "tar: member '%s' is %s; expected a regular file", u->safe,
+                       type_name(h.type));
     if (read_size(h.size, size) < 0)
         return rp_fail(err, RP_MALFORMED, "tar: member '%s' has a size that is not 11 octal digits", u->safe);
     header(&expected, name, *size);
     if (memcmp(&h, &expected, BLOCK) != 0)
-        return rp_fail(err, RP_MALFORMED, "tar: the header of member '%s' is not the canonical one (owner, mode, time, checksum or "
-                                          "unused bytes)",
+        return rp_fail(err, RP_MALFORMED,
+                       "tar: the header of member '%s' is not the canonical one (owner, mode, time, checksum or "
+                       "unused bytes)",
                        u->safe);
     if (*size > bytes_left(u) || padding(*size) > bytes_left(u) - *size)
         return rp_fail(err, RP_MALFORMED, "tar: member '%s' has a size of %zu bytes, but %llu are left", u->safe, *size,

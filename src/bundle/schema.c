@@ -1,8 +1,9 @@
-/* A schema is compiled once into nodes, and a document is checked against these: no keyword is looked up by name for a value.
+/* A schema is compiled once into nodes, and a document is checked against these: no keyword is looked up by name for a
+ * value.
  *
- * node            one schema object: which keywords it has (bits, in the order in which they are applied) and their arguments
- *   property[]    its properties in the order of the schema, each with a node
- *   any[], items, additional, ref    other nodes; a ref may lead back to the root, so nodes are owned by the list of all */
+ * node            one schema object: which keywords it has (bits, in the order in which they are applied) and their
+ * arguments property[]    its properties in the order of the schema, each with a node any[], items, additional, ref
+ * other nodes; a ref may lead back to the root, so nodes are owned by the list of all */
 #include "bundle/schema.h"
 
 #include "base/buf.h"
@@ -24,7 +25,8 @@ struct property {
     const struct node *node;
 };
 
-/* In the order in which they are applied: cheap and telling ones first. From `DEFS` on they are not applied to values. */
+/* In the order in which they are applied: cheap and telling ones first. From `DEFS`
+ * on they are not applied to values. */
 enum keyword_id {
     TYPE, CONST, ENUM, PROPERTIES, REQUIRED, ADDITIONAL, MIN_ITEMS, MAX_ITEMS, ITEMS, MINIMUM, MAXIMUM, MIN_LENGTH, MAX_LENGTH, PATTERN,
     REF, ANY_OF, DEFS
@@ -133,9 +135,10 @@ static int c_pattern(struct rp_schema *s, struct node *n, const json_t *arg, str
 static int c_ref(struct rp_schema *s, struct node *n, const json_t *arg, struct rp_err *err)
 {
     const char *ref = json_string_value(arg);
-    const json_t *to = ref && strncmp(ref, "#/$defs/", 8) == 0 ? json_object_get(json_object_get(s->doc, "$defs"), ref + 8)
-                       : ref && strcmp(ref, "#") == 0          ? s->doc
-                                                               : NULL;
+    const json_t *to = ref && strncmp(ref, "#/$defs/", 8) == 0
+                           ? json_object_get(json_object_get(s->doc, "$defs"), ref + 8)
+                       : ref && strcmp(ref, "#") == 0 ? s->doc
+                                                      : NULL;
     if (!to)
         return rp_fail(err, RP_BUG, "schema: nothing at '%s'", ref ? ref : "");
     n->ref = compile(s, to, err);

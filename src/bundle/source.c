@@ -36,7 +36,8 @@ static int copy_input(int to, struct rp_err *err)
             return 0;
         total += (size_t)n;
         if (total > RP_BUNDLE_TOTAL_MAX)
-            return rp_fail(err, RP_MALFORMED, "standard input has more than %lu bytes, which no bundle has", RP_BUNDLE_TOTAL_MAX);
+            return rp_fail(err, RP_MALFORMED, "standard input has more than %lu bytes, which no bundle has",
+                           RP_BUNDLE_TOTAL_MAX);
         if (rp_write_all(to, piece, (size_t)n) < 0)
             return rp_fail(err, RP_UNAVAILABLE, "no memory for standard input: %s", strerror(errno));
     }
@@ -54,7 +55,8 @@ static int add_file(struct unpacked *u, const char *path, const char *name, stru
         return -1;
     u->total += bytes.size;
     if (u->total > RP_BUNDLE_TOTAL_MAX)
-        return rp_fail(err, RP_MALFORMED, "its files have more than %lu bytes, which no bundle has", RP_BUNDLE_TOTAL_MAX);
+        return rp_fail(err, RP_MALFORMED, "its files have more than %lu bytes, which no bundle has",
+                       RP_BUNDLE_TOTAL_MAX);
     return rp_bundle_add(&u->bundle, name, bytes.data, bytes.size, err);
 }
 
@@ -89,10 +91,11 @@ static int pack_folder(int to, const char *path, struct rp_err *err)
     RP_BUF file = {0};
     RP_FREE char *statement = rp_asprintf("%s/statement.dsse.json", path);
     if (access(statement, F_OK) < 0)
-        return rp_fail(err, RP_IO,
-                       "'%s' is a directory without an unpacked bundle: it has no statement.dsse.json; for the bundles in "
-                       "it, give DIR/*.repro.tar.zst",
-                       path);
+        return rp_fail(
+            err, RP_IO,
+            "'%s' is a directory without an unpacked bundle: it has no statement.dsse.json; for the bundles in "
+            "it, give DIR/*.repro.tar.zst",
+            path);
     int failed = add_folder(&u, path, "", 0, err) < 0 || rp_bundle_pack(&u.bundle, &file, err) < 0;
     if (!failed && rp_write_all(to, rp_buf_text(&file), file.size) < 0)
         failed = rp_fail(err, RP_UNAVAILABLE, "no memory for the bundle: %s", strerror(errno));

@@ -28,8 +28,10 @@ static int no_such_probe(const char *list, const char *word, const char *near, s
     for (size_t k = 0; k < PROBES; k++)
         rp_buf_printf(&known, "%s%s", k ? ", " : "", probes[k].name);
     if (!*word)
-        return rp_fail(err, RP_USAGE, "--probe: there is an empty name in '%.100s': the probes are %s", list, known.data);
-    return rp_fail(err, RP_USAGE, near ? "unknown probe '%s'; did you mean '%s'?" : "unknown probe '%s'; the probes are %s", word,
+        return rp_fail(err, RP_USAGE, "--probe: there is an empty name in '%.100s': the probes are %s", list,
+                       known.data);
+    return rp_fail(err, RP_USAGE,
+                   near ? "unknown probe '%s'; did you mean '%s'?" : "unknown probe '%s'; the probes are %s", word,
                    near ? near : known.data);
 }
 
@@ -72,7 +74,8 @@ static void find_time(char when[32], const json_t *recorded)
     static const char form[] = "0000-00-00T00:00:00Z";
     const char *then = json_string_value(json_object_get(recorded, "captured_at"));
     size_t same = 0;
-    while (then && form[same] && (form[same] == '0' ? then[same] >= '0' && then[same] <= '9' : then[same] == form[same]))
+    while (then && form[same] &&
+           (form[same] == '0' ? then[same] >= '0' && then[same] <= '9' : then[same] == form[same]))
         same++;
     if (then && !form[same] && !then[same])
         memcpy(when, then, sizeof form);
@@ -110,7 +113,8 @@ json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err)
         return NULL;
     p.recorded = recorded;
     find_time(when, recorded);
-    if (find_salt(salt, o, recorded, err) < 0 || (o->record && !(p.record = rp_record_new(o->record, root, salt, when, err))))
+    if (find_salt(salt, o, recorded, err) < 0 ||
+        (o->record && !(p.record = rp_record_new(o->record, root, salt, when, err))))
         return NULL;
     json_t *all = run_all(&p);
     int rc = p.record ? rp_record_finish(p.record, err) : 0;
@@ -119,6 +123,6 @@ json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err)
         json_decref(all);
         return NULL;
     }
-    return json_pack("{s:s, s:s, s:s, s:b, s:o}", "schema", "repro-env/1", "captured_at", when, "salt", salt, "identified",
-                     o->identify != 0, "probes", all);
+    return json_pack("{s:s, s:s, s:s, s:b, s:o}", "schema", "repro-env/1", "captured_at", when, "salt", salt,
+                     "identified", o->identify != 0, "probes", all);
 }

@@ -60,7 +60,8 @@ static json_t *listen_to(int fd, pid_t pid, int patience_ms, size_t max_answer, 
     return j;
 }
 
-json_t *rp_in_child(rp_child_work *work, const void *arg, int patience_ms, size_t max_answer, struct rp_buf *rest, const char **why)
+json_t *rp_in_child(rp_child_work *work, const void *arg, int patience_ms, size_t max_answer, struct rp_buf *rest,
+                    const char **why)
 {
     int fds[2];
     pid_t pid = -1;

@@ -110,7 +110,8 @@ static int is_ordered(const struct compare_walk *w)
 static int is_same_value(const struct compare_walk *w, const struct rp_field *f, const json_t *a, const json_t *b)
 {
     if (json_is_number(a) && json_is_number(b) && (json_typeof(a) != json_typeof(b) || (f && f->approx && !w->each))) {
-        double x = json_number_value(a), y = json_number_value(b), slack = f && f->approx && !w->each ? ROUGHLY * (x > y ? x : y) : 0;
+        double x = json_number_value(a), y = json_number_value(b),
+               slack = f && f->approx && !w->each ? ROUGHLY * (x > y ? x : y) : 0;
         return !(x < y - slack) && !(x > y + slack);
     }
     if (json_is_array(a) && json_is_array(b) && !is_ordered(w))
@@ -125,7 +126,8 @@ static int is_identical(const struct rp_leaf *a, const struct rp_leaf *b)
 }
 
 /* Both known values. */
-static int is_same(const struct compare_walk *w, const struct rp_field *f, const struct rp_leaf *a, const struct rp_leaf *b)
+static int is_same(const struct compare_walk *w, const struct rp_field *f, const struct rp_leaf *a,
+                   const struct rp_leaf *b)
 {
     return is_same_value(w, f, a->value, b->value) && (w->each || strcmp(a->unit, b->unit) == 0);
 }
@@ -187,8 +189,8 @@ static void add_cells(struct rp_difference *d, const struct compare_walk *w, con
 
 enum list { DIFFERENT, ONE_SIDE, NOT_COMPARABLE };
 
-static void list_difference(const struct compare_walk *w, enum list where, const struct rp_field *f, const struct side *a,
-                            const struct side *b)
+static void list_difference(const struct compare_walk *w, enum list where, const struct rp_field *f,
+                            const struct side *a, const struct side *b)
 {
     struct rp_capture_comparison *out = w->out;
     struct rp_difference **const lists[] = {&out->different, &out->one_side, &out->not_comparable};
@@ -205,7 +207,8 @@ static void list_difference(const struct compare_walk *w, enum list where, const
     add_cells(d, w, a->leaf.value, b->leaf.value);
 }
 
-/* Things and variables are listed by their names: what is not listed is not there. A missing field of a fixed name was not looked for. */
+/* Things and variables are listed by their names: what is not listed is not there. A missing field of a fixed name was
+ * not looked for. */
 static int is_listed_by_name(const struct rp_field *f)
 {
     static const char variables[] = "environment.";
@@ -217,7 +220,8 @@ static int is_listed_by_name(const struct rp_field *f)
 static void list_one(struct compare_walk *w, const struct rp_field *f, const struct side *a, const struct side *b)
 {
     const enum rp_leaf_kind least = a->leaf.kind < b->leaf.kind ? a->leaf.kind : b->leaf.kind;
-    int differs = least == RP_LEAF_ABSENT || (least == RP_LEAF_MISSING && is_listed_by_name(f)) || least == RP_LEAF_KNOWN;
+    int differs =
+        least == RP_LEAF_ABSENT || (least == RP_LEAF_MISSING && is_listed_by_name(f)) || least == RP_LEAF_KNOWN;
     int other_name = !w->same_hiding && holds_interface(w->path.data);
     list_difference(w, other_name ? NOT_COMPARABLE : differs ? DIFFERENT : ONE_SIDE, f, a, b);
 }
@@ -227,7 +231,8 @@ static void compare_values(struct compare_walk *w, const struct side *a, const s
     struct rp_capture_comparison *out = w->out;
     const enum rp_leaf_kind ka = a->leaf.kind, kb = b->leaf.kind;
     const json_t *va = a->leaf.value, *vb = b->leaf.value;
-    if (ka == RP_LEAF_KNOWN && kb == RP_LEAF_KNOWN ? is_identical(&a->leaf, &b->leaf) : is_unlimited(w, &a->leaf, &b->leaf))
+    if (ka == RP_LEAF_KNOWN && kb == RP_LEAF_KNOWN ? is_identical(&a->leaf, &b->leaf)
+                                                   : is_unlimited(w, &a->leaf, &b->leaf))
         out->equal++;
     else if (ka == RP_LEAF_KNOWN || kb == RP_LEAF_KNOWN) {
         const struct rp_field *f = rp_field_find(w->path.data, RP_FIELD_SEPARATOR);
@@ -236,7 +241,8 @@ static void compare_values(struct compare_walk *w, const struct side *a, const s
         else if (is_same(w, f, &a->leaf, &b->leaf))
             out->equal++;
         else
-            list_difference(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? NOT_COMPARABLE : DIFFERENT, f, a, b);
+            list_difference(w, !w->same_hiding && (holds_hash(va) || holds_hash(vb)) ? NOT_COMPARABLE : DIFFERENT, f, a,
+                            b);
     } else if (ka <= RP_LEAF_ABSENT && kb <= RP_LEAF_ABSENT)
         out->absent++;
     else if (!w->each)
@@ -252,7 +258,8 @@ static int compare_child(struct compare_walk *w, const char *name, const json_t 
     const struct side x = side_of(a), y = side_of(b);
     size_t end = w->path.size;
     if (end + strlen(name) + 2 > PATH_BYTES)
-        return rp_fail(w->err, RP_MALFORMED, "a value whose names have more than %d bytes: no capture has such", PATH_BYTES);
+        return rp_fail(w->err, RP_MALFORMED, "a value whose names have more than %d bytes: no capture has such",
+                       PATH_BYTES);
     rp_buf_puts(&w->path, end ? (const char[]){RP_FIELD_SEPARATOR, 0} : "");
     rp_buf_puts(&w->path, name);
     int rc = compare_nodes(w, &x, &y);
@@ -357,7 +364,8 @@ void rp_capture_comparison_fini(struct rp_capture_comparison *c)
 
 int rp_change_matters(const char *impact, int varies)
 {
-    return !varies && (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 || strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
+    return !varies && (strcmp(impact, rp_impact_name(RP_IMPACT_HIGH)) == 0 ||
+                       strcmp(impact, rp_impact_name(RP_IMPACT_MEDIUM)) == 0);
 }
 
 int rp_capture_important(const struct rp_difference *d)

@@ -1,4 +1,5 @@
-/* Reading below the root: bounded, never blocking, never out of a recorded tree, and noted in the record that is being written. */
+/* Reading below the root: bounded, never blocking, never out of a recorded tree, and noted in the record that is being
+ * written. */
 #include "capture/record.h"
 
 #include "base/json.h"
@@ -59,7 +60,8 @@ int rp_resolve(int root, const char *path, int follow_last, char out[PATH_MAX],
         goto too_long;
     for (char *p = todo + strspn(todo, "/"); *p;) {
         size_t n = strcspn(p, "/"), gap = strspn(p + n, "/");
-        int last = p[n + gap] == 0, in_proc = done >= 5 && strncmp(out, "/proc", 5) == 0 && (done == 5 || out[5] == '/');
+        int last = p[n + gap] == 0,
+            in_proc = done >= 5 && strncmp(out, "/proc", 5) == 0 && (done == 5 || out[5] == '/');
         if (n == 2 && p[0] == '.' && p[1] == '.') {
             while (done && out[--done] != '/')
                 ;
@@ -335,7 +337,8 @@ json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *a
 json_t *rp_probe_query_as(const struct rp_probe *p, const char *what, const char *arg, const char *shown, rp_query *ask)
 {
     RP_FREE char *key = rp_asprintf("%s%s%s", what, shown ? " " : "", shown ? shown : "");
-    json_t *answer = p->live ? ask(p, arg) : json_deep_copy(json_object_get(json_object_get(p->recorded, "answers"), key));
+    json_t *answer =
+        p->live ? ask(p, arg) : json_deep_copy(json_object_get(json_object_get(p->recorded, "answers"), key));
     if (p->record && answer)
         rp_record_answer(p->record, key, answer);
     return answer;

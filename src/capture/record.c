@@ -46,7 +46,9 @@ static int make_parents(int dir, const char *path)
 
 static int write_file(int dir, const char *path, const void *data, size_t size)
 {
-    RP_FD fd = make_parents(dir, path) < 0 ? -1 : openat(dir, path + 1, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    RP_FD fd = make_parents(dir, path) < 0
+                   ? -1
+                   : openat(dir, path + 1, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return errno == EEXIST ? 0 : -1; /* what was seen first stays */
     return rp_write_all(fd, data, size);
@@ -61,7 +63,8 @@ static char *recorded_path(const struct rp_recorder *r, const char *path)
 static void note_link(void *ctx, const char *path, const char *target)
 {
     struct rp_recorder *r = ctx;
-    RP_FREE char *at = recorded_path(r, path), *to = strncmp(path, "/sys/", 5) == 0 ? recorded_path(r, target) : rp_strdup(target);
+    RP_FREE char *at = recorded_path(r, path),
+                 *to = strncmp(path, "/sys/", 5) == 0 ? recorded_path(r, target) : rp_strdup(target);
     if (make_parents(r->dir, at) < 0 || (symlinkat(to, r->dir, at + 1) < 0 && errno != EEXIST))
         note_failure(r, at);
 }
@@ -150,8 +153,8 @@ void rp_record_dirlist(struct rp_recorder *r, const char *path, const struct rp_
         note_state(r, path, d->state, d->detail);
         return;
     }
-    if (resolve_for_record(r, path, 1, real) < 0 || place_in_record(r, path, 1, at) < 0 || make_parents(r->dir, at) < 0 ||
-        (at[1] && mkdirat(r->dir, at + 1, 0755) < 0 && errno != EEXIST))
+    if (resolve_for_record(r, path, 1, real) < 0 || place_in_record(r, path, 1, at) < 0 ||
+        make_parents(r->dir, at) < 0 || (at[1] && mkdirat(r->dir, at + 1, 0755) < 0 && errno != EEXIST))
         note_failure(r, path);
     for (int i = 0; i < d->n; i++) {
         RP_FREE char *name = rp_asprintf("%s/%s", real[1] ? real : "", d->name[i]);
@@ -186,7 +189,8 @@ static int write_name(struct rp_recorder *r, const char *path)
     struct stat st;
     if (place_in_record(r, path, 0, at) < 0 || rp_resolve(r->root, path, 0, real, NULL, NULL) < 0)
         return -1;
-    if (!at[1] || fstatat(r->dir, at + 1, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(r->root, real + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (!at[1] || fstatat(r->dir, at + 1, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+        fstatat(r->root, real + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     ssize_t n = S_ISLNK(st.st_mode) ? readlinkat(r->root, real + 1, target, sizeof target - 1) : -1;
     if (n >= 0) {
@@ -225,7 +229,8 @@ struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, c
     r->seen = json_object();
     r->names = json_array();
     r->renamed = json_object();
-    r->live = json_pack("{s:s, s:s, s:s, s:{}, s:{}}", "schema", schema, "salt", salt, "captured_at", when, "states", "answers");
+    r->live = json_pack("{s:s, s:s, s:s, s:{}, s:{}}", "schema", schema, "salt", salt, "captured_at", when, "states",
+                        "answers");
     return r;
 }
 
@@ -268,7 +273,8 @@ json_t *rp_record_load(int root, const char *dir, struct rp_err *err)
         return NULL;
     rp_text_read(&t, &p, "/.repro/live.json");
     if (t.state == RP_STATE_ABSENT)
-        return rp_fail_null(err, RP_MALFORMED, "'%s' is a record that was not finished: it has .repro but no .repro/live.json", dir);
+        return rp_fail_null(err, RP_MALFORMED,
+                            "'%s' is a record that was not finished: it has .repro but no .repro/live.json", dir);
     if (t.state != RP_STATE_OK)
         return rp_fail_null(err, RP_IO, "'%s/.repro/live.json' cannot be read", dir);
     RP_FREE char *name = rp_asprintf("%s/.repro/live.json", dir);

@@ -28,7 +28,8 @@ static json_t *ask_mounted(const struct rp_probe *p, const char *tree)
     return json_boolean(has_entries(p, tree));
 }
 
-/* For records without an answer and composed machines: a missing directory of control groups may only mean that nothing was read there. */
+/* For records without an answer and composed machines: a missing directory of control groups may only mean that nothing
+ * was read there. */
 static int is_mounted(const struct rp_probe *p, int i)
 {
     RP_JSON *answer = rp_probe_query(p, "mounted", trees[i].tree, ask_mounted);

@@ -24,15 +24,17 @@ static json_t *bundle_json(const char *path, const char *statement)
 }
 
 /* Problems of the ledger are progress messages and never fail the command. */
-static void append_entry(struct rp_ledger_writer *w, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
-                         struct rp_ledger_ref *mark, struct rp_progress *progress)
+static void append_entry(struct rp_ledger_writer *w, enum rp_ledger_event e, const struct rp_ledger_ref *start,
+                         json_t *fields, struct rp_ledger_ref *mark, struct rp_progress *progress)
 {
     struct rp_err why = {0};
     if (rp_ledger_append(w, e, start, fields, mark, &why) < 0)
-        rp_progress_note(progress, "%s: %s", e == RP_LEDGER_VERIFIED ? "this verification is not recorded" : "not in the ledger", why.msg);
+        rp_progress_note(progress, "%s: %s",
+                         e == RP_LEDGER_VERIFIED ? "this verification is not recorded" : "not in the ledger", why.msg);
     if (mark->torn)
         rp_progress_note(progress,
-                         "the ledger ended in %" PRIu64 " bytes of a torn line, as after a crash: kept in '%s" RP_LEDGER_ASIDE "'",
+                         "the ledger ended in %" PRIu64
+                         " bytes of a torn line, as after a crash: kept in '%s" RP_LEDGER_ASIDE "'",
                          mark->torn, w->path);
 }
 
@@ -51,32 +53,41 @@ static void note_new_ledger(const struct rp_attempt *a, struct rp_progress *prog
     RP_FREE char *old = a->writer.named ? NULL : rp_ledger_old_path();
     rp_progress_note(progress, "this run begins a new ledger, '%s'", a->path);
     if (old)
-        rp_progress_note(progress, "an older version of this program kept its ledger in '%s': it is not continued, but 'repro ledger list FILE' "
-                             "reads it", old);
+        rp_progress_note(progress,
+                         "an older version of this program kept its ledger in '%s': it is not continued, but 'repro "
+                         "ledger list FILE' "
+                         "reads it",
+                         old);
 }
 
-void rp_attempt_start(struct rp_attempt *a, int off, const struct rp_attempt_key *key, const char *recipe_sha256, const char *recipe_name,
-                      const char *replicates, struct rp_progress *progress)
+void rp_attempt_start(struct rp_attempt *a, int off, const struct rp_attempt_key *key, const char *recipe_sha256,
+                      const char *recipe_name, const char *replicates, struct rp_progress *progress)
 {
     char print[RP_FINGERPRINT_SIZE];
     *a = (struct rp_attempt){.off = off, .recipe = rp_strdup(recipe_sha256), .recipe_name = rp_strdup(recipe_name)};
     rp_key_fingerprint(key->pair, print);
-    a->writer = (struct rp_ledger_writer){.key = key->pair, .made_ns = made_at(key), .by_file = !key->created, .running = -1};
+    a->writer =
+        (struct rp_ledger_writer){.key = key->pair, .made_ns = made_at(key), .by_file = !key->created, .running = -1};
     a->writer.path = a->path = rp_ledger_path(key->file, print, &a->writer.named);
     if (off)
         return;
     append_entry(&a->writer, RP_LEDGER_STARTED, NULL,
-                 json_pack("{s:s, s:o, s:s*}", "recipe", recipe_sha256, "recipe_name", name_json(recipe_name), "replicates", replicates),
+                 json_pack("{s:s, s:o, s:s*}", "recipe", recipe_sha256, "recipe_name", name_json(recipe_name),
+                           "replicates", replicates),
                  &a->mark, progress);
     if (a->mark.position == 1)
         note_new_ledger(a, progress);
     if (a->mark.overlapping > 0)
-        rp_progress_note(progress, "%" PRId64 " other %s in progress with this key: this machine may be shared, and the bundle says so",
+        rp_progress_note(progress,
+                         "%" PRId64
+                         " other %s in progress with this key: this machine may be shared, and the bundle says so",
                          a->mark.overlapping, a->mark.overlapping == 1 ? "run is" : "runs are");
     a->on_layer = a->mark.position && rp_ledger_is_on_layer(a->path);
     if (a->on_layer)
-        rp_progress_note(progress, "attempts are recorded in '%s', on this container's own layer, and are lost with it: mount a volume there",
-                         a->path);
+        rp_progress_note(
+            progress,
+            "attempts are recorded in '%s', on this container's own layer, and are lost with it: mount a volume there",
+            a->path);
 }
 
 json_t *rp_attempt_json(const struct rp_attempt *a)
@@ -99,14 +110,14 @@ json_t *rp_attempt_json(const struct rp_attempt *a)
     return is;
 }
 
-void rp_attempt_end(struct rp_attempt *a, enum rp_ledger_event e, const char *bundle, const char *statement, int exit_status,
-                    struct rp_progress *progress)
+void rp_attempt_end(struct rp_attempt *a, enum rp_ledger_event e, const char *bundle, const char *statement,
+                    int exit_status, struct rp_progress *progress)
 {
     struct rp_ledger_ref mark;
     if (a->off || a->mark.position == 0) /* no entry for the start */
         return;
-    json_t *fields = json_pack("{s:s, s:o, s:i, s:o*}", "recipe", a->recipe, "recipe_name", name_json(a->recipe_name), "exit", exit_status,
-                               "bundle", bundle ? bundle_json(bundle, statement) : NULL);
+    json_t *fields = json_pack("{s:s, s:o, s:i, s:o*}", "recipe", a->recipe, "recipe_name", name_json(a->recipe_name),
+                               "exit", exit_status, "bundle", bundle ? bundle_json(bundle, statement) : NULL);
     append_entry(&a->writer, e, &a->mark, fields, &mark, progress);
 }
 
@@ -120,7 +131,8 @@ void rp_attempt_fini(struct rp_attempt *a)
     *a = (struct rp_attempt){0};
 }
 
-void rp_attempt_verified(const char *bundle, const struct rp_verification *v, int exit_status, struct rp_progress *progress)
+void rp_attempt_verified(const char *bundle, const struct rp_verification *v, int exit_status,
+                         struct rp_progress *progress)
 {
     struct rp_ledger_ref mark;
     struct rp_err why = {0};

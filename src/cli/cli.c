@@ -190,7 +190,8 @@ static void print_result(const struct rp_cli *cli, json_t *document)
 {
     char id[80];
     if (json_is_object(document) && !json_object_get(document, "schema") && !json_object_get(document, "$schema"))
-        json_object_set_new(document, "schema", json_string(rp_cli_output_id(id, cli->command ? cli->command->name : "help")));
+        json_object_set_new(document, "schema",
+                            json_string(rp_cli_output_id(id, cli->command ? cli->command->name : "help")));
     print_json(document);
 }
 
@@ -210,13 +211,15 @@ int rp_cli_is_worse(enum rp_code code, enum rp_code than)
 
 json_t *rp_cli_error_json(const struct rp_err *err)
 {
-    return json_pack("{s:s, s:i, s:s}", "code", rp_code_name(err->code), "exit", rp_exit_status(err->code), "message", err->msg);
+    return json_pack("{s:s, s:i, s:s}", "code", rp_code_name(err->code), "exit", rp_exit_status(err->code), "message",
+                     err->msg);
 }
 
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err)
 {
     if (cli->json) {
-        RP_JSON *doc = json_is_object(cli->result) ? json_incref(cli->result) : json_pack("{s:s}", "schema", RP_ERROR_SCHEMA);
+        RP_JSON *doc =
+            json_is_object(cli->result) ? json_incref(cli->result) : json_pack("{s:s}", "schema", RP_ERROR_SCHEMA);
         json_object_set_new(doc, "error", rp_cli_error_json(err));
         print_result(cli, doc);
     }

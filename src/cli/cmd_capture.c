@@ -25,7 +25,8 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(record, "record", 0, "DIR", "also write the files that were read, redacted, to this new directory"),
     RP_OPTION_FLAG(digests, "digests", 0, "SHA-256 of every CUDA library found; otherwise only of the small ones"),
     RP_OPTION_LIST(repo, "repo", "PATH", "another git repository to describe; may be repeated"),
-    RP_OPTION_TEXT(explain, "explain", 0, "FIELD", "explain the meaning, source and impact of a field; captures nothing"),
+    RP_OPTION_TEXT(explain, "explain", 0, "FIELD",
+                   "explain the meaning, source and impact of a field; captures nothing"),
     {0},
 };
 
@@ -60,14 +61,19 @@ static void warn_of_repos(const json_t *env)
 static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 {
     const struct capture_opts *o = cli->opts;
-    struct rp_capture_opts c = {.root = o->root ? o->root : "/", .record = o->record, .identify = o->identify, .digests = o->digests,
-                                .repos = o->repo.item, .n_repos = o->repo.n};
+    struct rp_capture_opts c = {.root = o->root ? o->root : "/",
+                                .record = o->record,
+                                .identify = o->identify,
+                                .digests = o->digests,
+                                .repos = o->repo.item,
+                                .n_repos = o->repo.n};
     if (o->explain)
         return rp_explain(cli, o->explain, err);
     if (o->record && o->identify)
         return rp_fail(err, RP_USAGE, "--record and --identify exclude each other: a record is always redacted");
     if (o->root && (o->repo.n || o->digests))
-        return rp_fail(err, RP_USAGE, "--root and --%s exclude each other: a recorded machine is read as it was recorded",
+        return rp_fail(err, RP_USAGE,
+                       "--root and --%s exclude each other: a recorded machine is read as it was recorded",
                        o->repo.n ? "repo" : "digests");
     if (o->identify && is_record(o->root))
         return rp_fail(err, RP_USAGE, "--identify: '%s' is a record, and a record is always redacted", o->root);

@@ -42,7 +42,8 @@ static json_t *load_from_bundle(const char *path, struct rp_err *err)
              : rp_fail_null(err, RP_MALFORMED, "it has no member %s", member);
 }
 
-/* The first bytes of a regular file, or all that comes over standard input for "-": a little more than a document may have. */
+/* The first bytes of a regular file, or all that comes over standard input for "-": a little more than a document may
+ * have. */
 static int read_document(struct rp_buf *text, const char *path, const char *shown, struct rp_err *err)
 {
     const int piped = strcmp(path, "-") == 0;
@@ -105,7 +106,8 @@ static int64_t run_length(const struct shown_list *list, int64_t at)
     int64_t n = 1;
     for (; at + n < list->n; n++) {
         const struct rp_difference *next = list->of[at + n];
-        if (!rp_same_text(first->pattern, next->pattern) || !json_equal(first->a, next->a) || !json_equal(first->b, next->b))
+        if (!rp_same_text(first->pattern, next->pattern) || !json_equal(first->a, next->a) ||
+            !json_equal(first->b, next->b))
             break;
     }
     return n;
@@ -192,7 +194,8 @@ static struct shown_list select_differences(const struct rp_difference *list, in
     for (int last = !sorted; !last; f++) {
         last = !f->pattern;
         for (int64_t i = 0; i < n; i++)
-            if (of_row(&list[i], f->pattern) && list[i].varies == !impact && (!impact || strcmp(list[i].impact, impact) == 0))
+            if (of_row(&list[i], f->pattern) && list[i].varies == !impact &&
+                (!impact || strcmp(list[i].impact, impact) == 0))
                 out.of[out.n++] = &list[i];
     }
     return out;
@@ -262,8 +265,9 @@ struct diff_opts {
 };
 #define AT(field) offsetof(struct diff_opts, field)
 static const struct rp_opt opts[] = {
-    RP_OPTION_FLAG(strict, "strict", 0,
-                   "exit status 5 also if an important value could not be compared; of high or medium impact or a probe"),
+    RP_OPTION_FLAG(
+        strict, "strict", 0,
+        "exit status 5 also if an important value could not be compared; of high or medium impact or a probe"),
     {0},
 };
 
@@ -283,12 +287,13 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
     RP_JSON *a = load_capture(cli->argv[0], err), *b = a ? load_capture(cli->argv[1], err) : NULL;
     if (!b || rp_capture_compare(&c, a, b, err) < 0)
         return -1;
-    if ((size_t)c.not_captured_n == json_object_size(rp_json_at(a, "probes")) + json_object_size(rp_json_at(b, "probes")))
+    if ((size_t)c.not_captured_n ==
+        json_object_size(rp_json_at(a, "probes")) + json_object_size(rp_json_at(b, "probes")))
         return rp_fail(err, RP_USAGE, "the two captures have no probe in common: nothing can be compared");
     const int important = count_important(c.different, c.different_n), values = count_not_compared(&c);
     RP_JSON *doc = rp_object_json(&c, &rp_type_capture_comparison);
-    json_object_update_new(doc, json_pack("{s:o, s:o, s:i, s:I, s:I}", "a", head_json(cli->argv[0], a), "b", head_json(cli->argv[1], b),
-                                          "not_compared", values, "undecided",
+    json_object_update_new(doc, json_pack("{s:o, s:o, s:i, s:I, s:I}", "a", head_json(cli->argv[0], a), "b",
+                                          head_json(cli->argv[1], b), "not_compared", values, "undecided",
                                           (json_int_t)(c.one_side_n + c.not_comparable_n + c.unknown_n), "probes",
                                           (json_int_t)c.not_captured_n));
     if (cli->json) {
@@ -298,12 +303,12 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
         rp_cli_print(&text);
     }
     if (important)
-        return rp_fail(err, RP_MISMATCH, "%d %s of high or medium impact %s", important, important == 1 ? "value" : "values",
-                       important == 1 ? "differs" : "differ");
+        return rp_fail(err, RP_MISMATCH, "%d %s of high or medium impact %s", important,
+                       important == 1 ? "value" : "values", important == 1 ? "differs" : "differ");
     if (o->strict && (values || c.not_captured_n))
         return rp_fail(err, RP_MISMATCH,
-                       "--strict: %d value%s of high or medium impact and %lld probe%s could not be compared", values, rp_s(values),
-                       (long long)c.not_captured_n, rp_s(c.not_captured_n));
+                       "--strict: %d value%s of high or medium impact and %lld probe%s could not be compared", values,
+                       rp_s(values), (long long)c.not_captured_n, rp_s(c.not_captured_n));
     return 0;
 }
 

@@ -24,8 +24,10 @@ static const char layouts[] =
 
 #define AT(field) offsetof(struct compare_opts, field)
 static const struct rp_opt opts[] = {
-    RP_OPTION_CHOICE(format, "format", 'f', "text|md|csv", "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
-    RP_OPTION_CHOICE(layout, "layout", 'l', layouts, "tables of a report instead of a verdict; index: contents of a folder"),
+    RP_OPTION_CHOICE(format, "format", 'f', "text|md|csv",
+                     "text, Markdown, or one CSV line per result; with --layout its tables as CSV"),
+    RP_OPTION_CHOICE(layout, "layout", 'l', layouts,
+                     "tables of a report instead of a verdict; index: contents of a folder"),
     RP_OPTION_CHOICE(sort, "sort", 0, RP_COMPARE_ORDERS, "the nearest first, the highest ratio, or as given"),
     RP_OPTION_FLAG(why, "why", 'w', "list every confounder with both values, and how the machines differ"),
     RP_OPTION_TEXT(min_ratio, "min-ratio", 0, "X", "exit status 5 if a ratio is below X, or there is none"),
@@ -54,7 +56,8 @@ static void show_layout(struct rp_cli *cli, struct rp_doc *d)
 {
     const struct compare_opts *o = cli->opts;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:o}", "schema", RP_LAYOUT_SCHEMA, "layout", o->layout, "blocks", rp_doc_json(d));
+        cli->result =
+            json_pack("{s:s, s:s, s:o}", "schema", RP_LAYOUT_SCHEMA, "layout", o->layout, "blocks", rp_doc_json(d));
     else
         print_doc(d, format_of(o->format), 0);
 }
@@ -68,7 +71,8 @@ static int print_layout(struct rp_cli *cli, struct rp_rows *rows)
     int left_out = o->all || !rows->n || !rows->row->selected ? 0 : rp_compare_narrow(rows, &models);
     rp_layout_write(&out, o->layout, rows);
     if (left_out)
-        rp_doc_line(&out, "%d result%s of other models left out: %s (--all shows them)", left_out, rp_s(left_out), rp_buf_text(&models));
+        rp_doc_line(&out, "%d result%s of other models left out: %s (--all shows them)", left_out, rp_s(left_out),
+                    rp_buf_text(&models));
     show_layout(cli, &out);
     return 0;
 }
@@ -83,13 +87,16 @@ static int list_folder(struct rp_cli *cli, struct rp_err *err)
         return -1;
     show_layout(cli, &out);
     if (failed)
-        return rp_fail(err, RP_MISMATCH, "%d of the bundles below '%s' did not verify: see 'repro verify FILE'", failed, cli->argv[0]);
+        return rp_fail(err, RP_MISMATCH, "%d of the bundles below '%s' did not verify: see 'repro verify FILE'", failed,
+                       cli->argv[0]);
     return 0;
 }
 
 static enum rp_compare_order order_of(const char *name)
 {
-    return !name || strcmp(name, "nearest") == 0 ? RP_ORDER_nearest : strcmp(name, "ratio") == 0 ? RP_ORDER_ratio : RP_ORDER_given;
+    return !name || strcmp(name, "nearest") == 0 ? RP_ORDER_nearest
+           : strcmp(name, "ratio") == 0          ? RP_ORDER_ratio
+                                                 : RP_ORDER_given;
 }
 
 static int parse_ratio(double *out, const char *text, struct rp_err *err)
@@ -128,7 +135,8 @@ static int compare_rows(struct rp_cli *cli, struct rp_rows *rows, struct rp_err 
     RP_BUF models = {0};
     int left_out = o->all ? 0 : rp_compare_narrow(rows, &models);
     if (left_out && rows->n < 2)
-        return rp_fail(err, RP_MISMATCH, "not comparable: none of the other %d results is of %s, they are of %s (--all compares them)",
+        return rp_fail(err, RP_MISMATCH,
+                       "not comparable: none of the other %d results is of %s, they are of %s (--all compares them)",
                        left_out, rows->row->model, rp_buf_text(&models));
     RP_COMPARISON c = {0};
     if (rp_compare(&c, rows, &verdict, err) < 0)

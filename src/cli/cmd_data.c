@@ -23,7 +23,9 @@ struct store_opts {
 #define AT(field) offsetof(struct store_opts, field)
 static const struct rp_opt store_opts[] = {RP_OPT_STORE(store), {0}};
 static const struct rp_opt unpack_opts[] = {
-    RP_OPTION_TEXT(sha256, "sha256", 0, "HEX", "refuse the archive unless this is its SHA-256"), RP_OPT_STORE(store), {0}};
+    RP_OPTION_TEXT(sha256, "sha256", 0, "HEX", "refuse the archive unless this is its SHA-256"),
+    RP_OPT_STORE(store),
+    {0}};
 #undef AT
 
 static int on_member(void *arg, const char *name, char type, uint64_t size)
@@ -120,7 +122,8 @@ struct check_opts {
 static const struct rp_opt check_opts[] = {
     RP_OPTION_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
     RP_OPTION_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
-    RP_OPTION_INT(seq_length, "seq-length", 0, 1, 65535, "token files: tokens of a sample, of which the file must have one more; default "
+    RP_OPTION_INT(seq_length, "seq-length", 0, 1, 65535,
+                  "token files: tokens of a sample, of which the file must have one more; default "
                   "1024"),
     RP_OPTION_INT(token_bytes, "token-bytes", 0, 2, 4, "format tokens: bytes of a token, 2 or 4; default 2"),
     RP_OPTION_CHOICE(label_base, "label-base", 0, "0|1",
@@ -143,7 +146,8 @@ static const struct rp_data_format *find_format(const char *name, struct rp_err 
     const struct rp_data_format *format = name ? rp_data_format_find(name) : rp_data_formats[0];
     RP_BUF names = {0};
     for (int i = 0; !format && rp_data_formats[i]; i++)
-        rp_fail(err, RP_USAGE, "unknown data format '%s'; expected one of %s", name, add_name(&names, rp_data_formats[i]->name));
+        rp_fail(err, RP_USAGE, "unknown data format '%s'; expected one of %s", name,
+                add_name(&names, rp_data_formats[i]->name));
     return format;
 }
 
@@ -160,8 +164,8 @@ static int set_range(struct rp_sample_field *field, int n, const char *text, str
             field[i].below = below;
             return 0;
         }
-        rp_fail(err, RP_USAGE, "option '--below': '%s' is not FIELD=N with a positive number and one of the fields %s", text,
-                add_name(&names, field[i].name));
+        rp_fail(err, RP_USAGE, "option '--below': '%s' is not FIELD=N with a positive number and one of the fields %s",
+                text, add_name(&names, field[i].name));
     }
     return -1;
 }
@@ -281,7 +285,8 @@ static int cmd_data_unpack(struct rp_cli *cli, struct rp_err *err)
     RP_FREE char *dir = NULL;
     char hex[65];
     if (o->sha256 && !rp_is_sha256(o->sha256))
-        return rp_fail(err, RP_USAGE, "--sha256: '%s' is not a SHA-256: expected 64 lower-case hexadecimal digits", o->sha256);
+        return rp_fail(err, RP_USAGE, "--sha256: '%s' is not a SHA-256: expected 64 lower-case hexadecimal digits",
+                       o->sha256);
     if (rp_store_unpack(cli->argv[0], o->sha256, o->store, &dir, hex, err) < 0)
         return -1;
     rp_cli_return(cli, json_pack("{s:s, s:o}", "sha256", hex, "directory", rp_cli_path(dir)), "");
@@ -293,7 +298,8 @@ const struct rp_command rp_cmd_data_unpack = {
     .name = "data unpack",
     .operands = "ARCHIVE",
     .summary = "unpack an archive into the store and print the directory",
-    .details = "ARCHIVE is a file, or the name of an embedded archive: tar or zip, plain or with gz, xz, zst, lz4 or bz2. It is hashed "
+    .details = "ARCHIVE is a file, or the name of an embedded archive: tar or zip, plain or with gz, xz, zst, lz4 or "
+               "bz2. It is hashed "
                "first, unpacked within limits, and renamed into place; the directory is named after its SHA-256.\n"
                "\n"
                "Examples:\n"

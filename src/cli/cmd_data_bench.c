@@ -21,10 +21,12 @@ struct bench_opts {
 #define AT(field) offsetof(struct bench_opts, field)
 static const struct rp_opt bench_opts[] = {
     RP_OPTION_TEXT(format, "format", 0, "NAME", "data.format of the files; default imagenet_tfrecord"),
-    RP_OPTION_TEXT(threads, "threads", 0, "N,N...", "numbers of decoding threads; default 1, 2, 4 and so on up to the CPUs"),
+    RP_OPTION_TEXT(threads, "threads", 0, "N,N...",
+                   "numbers of decoding threads; default 1, 2, 4 and so on up to the CPUs"),
     RP_OPTION_INT(seconds, "seconds", 0, 1, 3600, "least time for each number of threads; default 3"),
     RP_OPTION_INT(image_size, "image-size", 0, 1, 4096, "task.image_size; default 224"),
-    RP_OPTION_CHOICE(augment, "augment", 0, RP_CHOICES(RP_AUGMENTS), "crop_flip or none, as data.augment; default crop_flip"),
+    RP_OPTION_CHOICE(augment, "augment", 0, RP_CHOICES(RP_AUGMENTS),
+                     "crop_flip or none, as data.augment; default crop_flip"),
     {0},
 };
 #undef AT
@@ -51,7 +53,8 @@ static int parse_threads(const char *text, int *threads, struct rp_err *err)
         char *end;
         long t = strtol(p, &end, 10);
         if (end == p || t < 1 || t > 1024 || (*end && *end != ',') || n == COUNTS_MAX)
-            return rp_fail(err, RP_USAGE, "option '--threads': '%s' is not a list of at most %d numbers from 1 to 1024", text, COUNTS_MAX);
+            return rp_fail(err, RP_USAGE, "option '--threads': '%s' is not a list of at most %d numbers from 1 to 1024",
+                           text, COUNTS_MAX);
         threads[n++] = (int)t;
         if (!*end)
             return n;
@@ -74,7 +77,8 @@ static struct rp_data_opts image_opts(const struct bench_opts *o, int threads)
 }
 
 /* One batch first, which starts the threads. */
-static int measure(struct rp_dataset *d, const struct bench_opts *o, void *const *column, struct measured *m, struct rp_err *err)
+static int measure(struct rp_dataset *d, const struct bench_opts *o, void *const *column, struct measured *m,
+                   struct rp_err *err)
 {
     uint64_t least = (uint64_t)(o->seconds ? o->seconds : 3) * 1000000000ull, start = 0;
     for (int64_t batch = 0;; batch++) {
@@ -92,8 +96,8 @@ static int measure(struct rp_dataset *d, const struct bench_opts *o, void *const
     }
 }
 
-static int bench_threads(const struct rp_data_format *format, const char *path, const struct bench_opts *o, struct measured *m,
-                         int64_t *records, struct rp_err *err)
+static int bench_threads(const struct rp_data_format *format, const char *path, const struct bench_opts *o,
+                         struct measured *m, int64_t *records, struct rp_err *err)
 {
     struct rp_data_opts opts = image_opts(o, m->threads);
     struct rp_sample_field field[RP_SAMPLE_FIELDS_MAX];
@@ -136,7 +140,8 @@ static int cmd_data_bench(struct rp_cli *cli, struct rp_err *err)
     if (n < 0)
         return -1;
     if (!format || !format->get_batch)
-        return rp_fail(err, RP_USAGE, "'%s' is not a format of images; expected imagenet_tfrecord, image_folder, ofrecord or recordio",
+        return rp_fail(err, RP_USAGE,
+                       "'%s' is not a format of images; expected imagenet_tfrecord, image_folder, ofrecord or recordio",
                        name);
     json_t *list = json_array();
     cli->result = json_pack("{s:o, s:s, s:o}", "path", rp_cli_path(path), "format", name, "results", list);
@@ -158,7 +163,8 @@ const struct rp_command rp_cmd_data_bench = {
     .name = "data bench",
     .operands = "PATH",
     .summary = "measure how many images a second are decoded and cropped",
-    .details = "Reads PATH as a run would, in shuffled order with random crops, 64 samples at a time, and reports images per second for "
+    .details = "Reads PATH as a run would, in shuffled order with random crops, 64 samples at a time, and reports "
+               "images per second for "
                "each number of threads. Files that are not in memory yet make the first figures slower.\n"
                "\n"
                "Examples:\n"

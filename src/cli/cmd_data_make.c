@@ -58,13 +58,14 @@ static const struct rp_generator *find_generator(const char *name, struct rp_err
 static struct rp_bpe *load_vocabulary(const struct make_opts *o, struct rp_err *err)
 {
     if (o->tokenizer ? o->vocab || o->merges : !o->vocab || !o->merges)
-        return rp_fail_null(err, RP_USAGE, "texts become tokens of a vocabulary: give either --vocab and --merges, or --tokenizer");
+        return rp_fail_null(err, RP_USAGE,
+                            "texts become tokens of a vocabulary: give either --vocab and --merges, or --tokenizer");
     return o->tokenizer ? rp_bpe_load_tokenizer(o->tokenizer, err) : rp_bpe_load(o->vocab, o->merges, err);
 }
 
 /* The documents of all texts; they stay in memory until the files are written. */
-static int read_texts(const struct make_opts *o, const char **text, int n, struct rp_token_docs *docs, struct rp_text_skipped *skipped,
-                      struct rp_err *err)
+static int read_texts(const struct make_opts *o, const char **text, int n, struct rp_token_docs *docs,
+                      struct rp_text_skipped *skipped, struct rp_err *err)
 {
     struct rp_bpe *b = load_vocabulary(o, err);
     int failed = !b;
@@ -78,15 +79,18 @@ static int read_texts(const struct make_opts *o, const char **text, int n, struc
     if (!failed && docs->n == 0 && skipped->lines)
         failed = rp_fail(err, RP_MALFORMED, "none of the lines can be read: %s", skipped->first.msg);
     if (!failed && docs->n == 0)
-        failed = rp_fail(err, RP_MALFORMED, "'%s'%s: expected text, found no document", text[0], n > 1 ? " and the others" : "");
+        failed = rp_fail(err, RP_MALFORMED, "'%s'%s: expected text, found no document", text[0],
+                         n > 1 ? " and the others" : "");
     return failed ? -1 : 0;
 }
 
-static int write_data(const struct rp_generator *g, const struct rp_make_opts *made, const char *path, int force, struct rp_err *err)
+static int write_data(const struct rp_generator *g, const struct rp_make_opts *made, const char *path, int force,
+                      struct rp_err *err)
 {
     int archive = is_archive_name(path);
     if (!archive && is_foreign_archive_name(path, g->format->endings[0]))
-        return rp_fail(err, RP_USAGE, "'%s' is not a supported archive name: use .tar.zst, or corpus/ for a directory", path);
+        return rp_fail(err, RP_USAGE, "'%s' is not a supported archive name: use .tar.zst, or corpus/ for a directory",
+                       path);
     return archive ? rp_make_archive(g, made, path, force, err) : rp_make_directory(g, made, path, force, err);
 }
 
@@ -100,21 +104,23 @@ static int make_from_texts(struct rp_cli *cli, const struct rp_generator *of_for
     struct rp_generator g = {.name = "text", .format = of_format->format, .documents = &docs,
                              .defaults = {.shards = 1, .token_bytes = of_format->defaults.token_bytes}};
     if (!g.format->make)
-        return rp_fail(err, RP_USAGE, "texts do not become data.format %s; choose llmc, tokens or megatron", g.format->name);
+        return rp_fail(err, RP_USAGE, "texts do not become data.format %s; choose llmc, tokens or megatron",
+                       g.format->name);
     if (rp_make_options(&made, &g, err) < 0 || read_texts(o, cli->argv + 2, cli->argc - 2, &docs, &skipped, err) < 0)
         return -1;
     made.sequences = docs.n;
     if (made.shards > docs.n)
-        return rp_fail(err, RP_USAGE, "--shards %ld is out of range 1..%lld, the number of documents", made.shards, (long long)docs.n);
+        return rp_fail(err, RP_USAGE, "--shards %ld is out of range 1..%lld, the number of documents", made.shards,
+                       (long long)docs.n);
     if (write_data(&g, &made, path, o->force, err) < 0)
         return -1;
     if (skipped.lines)
-        fprintf(stderr, "repro: note: %lld line%s left out; the first: %s\n", (long long)skipped.lines, skipped.lines > 1 ? "s" : "",
-                skipped.first.msg);
+        fprintf(stderr, "repro: note: %lld line%s left out; the first: %s\n", (long long)skipped.lines,
+                skipped.lines > 1 ? "s" : "", skipped.first.msg);
     rp_cli_return(cli,
                   json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "path", rp_cli_path(path), "format", g.format->name,
-                            "documents", (json_int_t)docs.n, "skipped", (json_int_t)skipped.lines, "tokens", (json_int_t)docs.ids + docs.n, "shards",
-                            (json_int_t)made.shards),
+                            "documents", (json_int_t)docs.n, "skipped", (json_int_t)skipped.lines, "tokens",
+                            (json_int_t)docs.ids + docs.n, "shards", (json_int_t)made.shards),
                   "");
     return 0;
 }

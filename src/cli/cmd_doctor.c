@@ -1,4 +1,5 @@
-/* `repro doctor`: what would stop or slow a run here. The checks are in capture/; this file tries what a capture does not record. */
+/* `repro doctor`: what would stop or slow a run here. The checks are in capture/; this file tries what a capture does
+ * not record. */
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -29,7 +30,8 @@ static const struct rp_opt opts[] = {RP_OPT_ROOT(root), {0}};
 
 static void put_here(json_t *here, const char *name, const char *text)
 {
-    json_object_set_new(here, name, json_pack("{s:s, s:s, s:s}", "state", "ok", "value", text, "source", "repro doctor"));
+    json_object_set_new(here, name,
+                        json_pack("{s:s, s:s, s:s}", "state", "ok", "value", text, "source", "repro doctor"));
 }
 
 /* The kernel's file systems, in which root has write permission but cannot create files. */
@@ -187,12 +189,16 @@ const struct rp_command rp_cmd_doctor = {
     .name = "doctor",
     .operands = "",
     .summary = "find what would stop or slow a run here, with remedies",
-    .details = "Captures the machine and prints one line for each finding: severity, what, the measured value and the remedy, a command "
-               "if one helps (most need root). stop: the run would fail; slow: it would be slower or its time less certain; note: worth "
+    .details = "Captures the machine and prints one line for each finding: severity, what, the measured value and the "
+               "remedy, a command "
+               "if one helps (most need root). stop: the run would fail; slow: it would be slower or its time less "
+               "certain; note: worth "
                "knowing. Invisible problems are not found: an empty list is not a guarantee.\n"
                "\n"
-               "Exit status 7 if every run would fail, also on the CPU: no place for the bundle, no key, a named store that cannot be "
-               "written, a clock that steps back. Findings about GPUs only, or about speed, leave status 0. With --root only the record "
+               "Exit status 7 if every run would fail, also on the CPU: no place for the bundle, no key, a named store "
+               "that cannot be "
+               "written, a clock that steps back. Findings about GPUs only, or about speed, leave status 0. With "
+               "--root only the record "
                "is checked.\n"
                "\n"
                "Examples:\n"

@@ -22,11 +22,16 @@ struct estimate_opts {
 
 #define AT(field) offsetof(struct estimate_opts, field)
 static const struct rp_opt opts[] = {
-    {.name = "set", .letter = 's', .type = RP_OPT_LIST, .offset = AT(set), .arg = "KEY=VALUE",
+    {.name = "set",
+     .letter = 's',
+     .type = RP_OPT_LIST,
+     .offset = AT(set),
+     .arg = "KEY=VALUE",
      .help = "set any recipe key; see 'repro recipes keys'"},
     RP_OPTION_TEXT(machine, "machine", 'm', "ID", "machine of the list in 'repro help estimate'; default dgx-h100"),
-    RP_OPTION_TEXT(gpus, "gpus", 'g', "N,N,...",
-                   "GPU counts to estimate; above one host, a multiple of its GPUs; default 1, one host, two, ... to 1024"),
+    RP_OPTION_TEXT(
+        gpus, "gpus", 'g', "N,N,...",
+        "GPU counts to estimate; above one host, a multiple of its GPUs; default 1, one host, two, ... to 1024"),
     RP_OPTION_INT(per_host, "per-host", 0, 1, 64,
                   "GPUs of a host, each with its own adapter, in place of the machine's"),
     RP_OPTION_TEXT(within, "within", 0, "GB/s", "measured bandwidth of a GPU to others of its host, in each direction"),
@@ -155,8 +160,8 @@ static int time_by_bundle(struct estimate_session *s, const char *path, struct r
                        "recipe (%.4g, %lld)",
                        flops, (long long)f->plan.batch, s->flops, (long long)s->recipe.train_batch_size);
     if (strcmp(v.run->figures.numerics, rp_numerics_name(rp_recipe_numerics(&s->recipe))) != 0)
-        return rp_fail(err, RP_MISMATCH, "--from: the bundle was computed in %s, the recipe is in %s", v.run->figures.numerics,
-                       rp_numerics_name(rp_recipe_numerics(&s->recipe)));
+        return rp_fail(err, RP_MISMATCH, "--from: the bundle was computed in %s, the recipe is in %s",
+                       v.run->figures.numerics, rp_numerics_name(rp_recipe_numerics(&s->recipe)));
     const double size = (double)s->recipe.train_batch_size;
     const int sure = !isnan(t->interval[0]);
     s->model.micro_s.low = size / (sure ? t->interval[1] : t->value);
@@ -232,7 +237,8 @@ static const char estimate_text[] =
     "compute\t{/micro_batch_s i1*1e3} ms a micro-batch[/measured_on:, measured on {/measured_on t}]"
     "[!/measured_on:: {/machine/share_of_peak i2} of {/machine/peak_flops_per_s d1*1e-12} TFLOP/s in fp32 "
     "({/machine/share_source t})]\n"
-    "exchange\tafter the backward pass[/overlap: in the worst case; in the best case, gradients overlap the last backward "
+    "exchange\tafter the backward pass[/overlap: in the worst case; in the best case, gradients overlap the last "
+    "backward "
     "pass; the gather of weights never does][!/overlap: (run.overlap_kib off)]\n"
     "\n"
     "\rGPUs\rhosts\rlevels\rMB in host\rMB to hosts\r/ ring\rhost/ring\rexchange ms\rhidden\r{/sample_unit t}/s\r"
@@ -286,7 +292,8 @@ static int make_estimate(struct estimate_session *s, const char *where, struct r
     if (choose_machine(s, err) < 0 || load_recipe_to_scale(s, where, err) < 0)
         return -1;
     if (rp_is_mixed(rp_recipe_numerics(&s->recipe)) && !s->o->from)
-        return rp_fail(err, RP_USAGE, "train.precision %s: no GPU was measured with it, and the share of a tensor core's peak that "
+        return rp_fail(err, RP_USAGE,
+                       "train.precision %s: no GPU was measured with it, and the share of a tensor core's peak that "
                        "training reaches is unknown: give --from a bundle, or --set train.precision=fp32",
                        rp_choice_name(RP_PRECISIONS, s->recipe.train_precision));
     time_by_peak(s);

@@ -28,7 +28,8 @@ static const struct rp_exporter *find_exporter(const char *name, struct rp_err *
     for (const struct rp_exporter *e = rp_exporters; e->name; e++)
         if (strcmp(e->name, name) == 0)
             return e;
-    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; expected %s", rp_excerpt(shown, name), rp_exporters[0].name);
+    return rp_fail_null(err, RP_USAGE, "unknown format '%s'; expected %s", rp_excerpt(shown, name),
+                        rp_exporters[0].name);
 }
 
 static int check_options(const struct export_opts *o, struct rp_err *err)
@@ -64,7 +65,10 @@ static int cmd_export(struct rp_cli *cli, struct rp_err *err)
     RP_VERIFICATION v = {0};
     RP_VERIFIED kept = {0};
     struct rp_verify_opts vo = {.trust = o->trust, .keep = &kept};
-    struct rp_export_source from = {.verification = &v, .kept = &kept, .name = rp_base_name(cli->argv[1]), .org = o->org,
+    struct rp_export_source from = {.verification = &v,
+                                    .kept = &kept,
+                                    .name = rp_base_name(cli->argv[1]),
+                                    .org = o->org,
                                     .status = o->status ? o->status : "research"};
     if (rp_verify(&v, cli->argv[1], &vo, err) < 0)
         return err->code == RP_IO || err->code == RP_VERSION /* it was not checked */
@@ -86,8 +90,10 @@ const struct rp_command rp_cmd_export = {
 #undef EXPORT
         "\n"
         "The bundle is verified first, without a replay; one that fails is not exported. The public MLPerf checker "
-        "(mlperf_logging.compliance_checker) accepts the mllog output by the rulesets 3.1.0 to 5.0.0. It is not a submission: nothing was "
-        "evaluated (eval_samples is 0, the status aborted). eval_accuracy, which the checker requires, is exp(-loss) of the last training "
+        "(mlperf_logging.compliance_checker) accepts the mllog output by the rulesets 3.1.0 to 5.0.0. It is not a "
+        "submission: nothing was "
+        "evaluated (eval_samples is 0, the status aborted). eval_accuracy, which the checker requires, is exp(-loss) "
+        "of the last training "
         "step, as the log states. Of a command (repro exec --log mllog) it is the lines of its own log.\n"
         "\n"
         "Examples:\n"

@@ -1,4 +1,5 @@
-/* `repro launch`: how to start a job of several processes with a launcher, a key for it, and what a launcher made of this process. */
+/* `repro launch`: how to start a job of several processes with a launcher, a key for it, and what a launcher made of
+ * this process. */
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -97,13 +98,15 @@ static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result,
     RP_JSON *facts = json_pack("{s:s}", "commit of repro", rp_build_record()->commit);
     if (o->recipe)
         json_object_set_new(facts, "recipe", json_string(o->recipe));
-    const int ranks = j->launch.kind == RP_LAUNCH_NODES && j->launch.ranks_per_node > 0 ? (int)j->launch.ranks_per_node : 1;
+    const int ranks =
+        j->launch.kind == RP_LAUNCH_NODES && j->launch.ranks_per_node > 0 ? (int)j->launch.ranks_per_node : 1;
     rp_progress_init(&progress, STDERR_FILENO, cli->quiet);
     int failed = rp_joining_open(j, &o->joining, ranks, facts, NULL, &progress, err) < 0;
     rp_progress_end(&progress);
     if (failed)
         return -1;
-    json_t *where = j->launch.size > 1 ? json_pack("{s:s, s:i}", "source", j->where.source, "port", j->where.port) : json_null();
+    json_t *where =
+        j->launch.size > 1 ? json_pack("{s:s, s:i}", "source", j->where.source, "port", j->where.port) : json_null();
     json_object_set_new(result, "rendezvous", where);
     add_met(result, &j->join); /* members are gone once the job is closed */
     return exchange_words(&j->join, err);
@@ -142,7 +145,8 @@ static long accumulation_for(const char *recipe, long ranks)
     struct rp_err ignored;
     if (rp_recipe_load(&r, recipe, NULL, NULL, 0, &ignored) < 0)
         return 0;
-    const int64_t parts = r.parallel_tensor * r.parallel_pipeline, data = parts > 0 && ranks % parts == 0 ? ranks / parts : 0;
+    const int64_t parts = r.parallel_tensor * r.parallel_pipeline,
+                  data = parts > 0 && ranks % parts == 0 ? ranks / parts : 0;
     const int64_t steps = data > rp_recipe_micro_batches(&r) ? (data + r.parallel_data - 1) / r.parallel_data : 0;
     rp_recipe_fini(&r);
     return (long)steps;

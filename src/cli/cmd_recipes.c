@@ -144,12 +144,14 @@ const struct rp_command rp_cmd_recipes_check = {
     .name = "recipes check",
     .operands = "RECIPE",
     .summary = "list all mistakes of a recipe; nothing is trained",
-    .details = "RECIPE is a file, with or without .yaml, the name of an embedded recipe, or - for standard input. Each mistake is one "
-               "line with its place. Exit status 2: there are some. What depends on the machine, such as memory, 'repro run "
-               "RECIPE --plan' shows.\n"
-               "\n"
-               "Examples:\n"
-               "  repro recipes check mine.yaml\n",
+    .details =
+        "RECIPE is a file, with or without .yaml, the name of an embedded recipe, or - for standard input. Each "
+        "mistake is one "
+        "line with its place. Exit status 2: there are some. What depends on the machine, such as memory, 'repro run "
+        "RECIPE --plan' shows.\n"
+        "\n"
+        "Examples:\n"
+        "  repro recipes check mine.yaml\n",
     .run = cmd_recipes_check,
 };
 

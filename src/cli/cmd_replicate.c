@@ -20,13 +20,16 @@
 /* Only keys for where and from which files it runs; all others are the original's. */
 static const struct rp_opt opts[] = {
     RP_OPT_TRUST(trust),
-    RP_OPTION_TEXT(data_path, "data", 0, "DIR", "samples with the original's digest; needed if their archive is not here"),
+    RP_OPTION_TEXT(data_path, "data", 0, "DIR",
+                   "samples with the original's digest; needed if their archive is not here"),
     RP_OPTION_TEXT(run_init, "init", 0, "FILE", "the file or directory that the original started from"),
     RP_OPTION_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE or a directory"),
     RP_OPTION_CHOICE(run_backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what trains; the bits do not depend on it"),
     RP_OPTION_TEXT(run_device, "device", 0, "N|UUID", "GPU of the cuda backend"),
-    RP_OPTION_CHOICE(run_isa, "isa", 0, RP_CHOICES(RP_ISAS), "instruction set of the CPU backend; the bits do not depend on it"),
-    RP_OPTION_TEXT(run_threads, "threads", 0, "N", "threads of the CPU backend, 0: all CPUs; the bits do not depend on it"),
+    RP_OPTION_CHOICE(run_isa, "isa", 0, RP_CHOICES(RP_ISAS),
+                     "instruction set of the CPU backend; the bits do not depend on it"),
+    RP_OPTION_TEXT(run_threads, "threads", 0, "N",
+                   "threads of the CPU backend, 0: all CPUs; the bits do not depend on it"),
     RP_RUN_ROWS,
     {0},
 };
@@ -49,7 +52,8 @@ static const struct rp_buf *recipe_bytes(const struct rp_original *first)
     return &rp_bundle_find(&first->kept->bundle, "recipe.yaml")->bytes;
 }
 
-/* The recipe's name becomes part of a file name: other characters are replaced. "embedded:" stays if this program has the same recipe. */
+/* The recipe's name becomes part of a file name: other characters are replaced. "embedded:" stays if this program has
+ * the same recipe. */
 static char *recipe_name(const struct rp_original *first)
 {
     static const char prefix[] = "embedded:";
@@ -94,12 +98,13 @@ static void set_fini(struct set *s)
     free(s->item);
 }
 
-static int parse_recipe(struct rp_recipe *r, const struct rp_original *first, const char *backend, const struct set *set,
-                        struct rp_err *err)
+static int parse_recipe(struct rp_recipe *r, const struct rp_original *first, const char *backend,
+                        const struct set *set, struct rp_err *err)
 {
     RP_FREE char *name = recipe_name(first);
     const struct rp_buf *yaml = recipe_bytes(first);
-    return rp_recipe_parse(r, rp_buf_text(yaml), yaml->size, name, backend, (const char *const *)set->item, set->n, err);
+    return rp_recipe_parse(r, rp_buf_text(yaml), yaml->size, name, backend, (const char *const *)set->item, set->n,
+                           err);
 }
 
 /* The overrides of the original, except of free keys. */
@@ -149,12 +154,13 @@ static int check_settings(const struct rp_recipe *r, const struct rp_original *f
     char shown[72];
     json_object_foreach(first->v->run->facts.recipe, key, entry)
         if (!rp_agreement_free(key) && !rp_agreement_same(key, &first->v->run->facts, is, -1))
-            return rp_fail(err, RP_UNAVAILABLE, "this program cannot give %s the value of the original", rp_excerpt(shown, key));
+            return rp_fail(err, RP_UNAVAILABLE, "this program cannot give %s the value of the original",
+                           rp_excerpt(shown, key));
     return 0;
 }
 
-static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *user, int n,
-                      struct rp_err *err)
+static int load_first(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *user,
+                      int n, struct rp_err *err)
 {
     struct set set = {0};
     take_overrides(&set, from->first);
@@ -185,7 +191,8 @@ static int check_files(const struct rp_run_opts *o, const struct rp_original *fi
     if (!*recorded_text(first, "run.init") && o->run_init)
         return rp_fail(err, RP_USAGE, "--init: the original started from a seed, not from a file");
     if (*recorded_text(first, "model.config"))
-        return rp_fail(err, RP_UNAVAILABLE, "the original took its model from a file (model.config) that is not in the bundle");
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the original took its model from a file (model.config) that is not in the bundle");
     return 0;
 }
 
@@ -214,17 +221,19 @@ const struct rp_command rp_cmd_replicate = {
     .name = "replicate",
     .operands = "BUNDLE",
     .summary = "repeat the run of a bundle here, and seal the agreement of both",
-    .details =
-        "Verifies the bundle, trains its recipe with the same settings and data (compared by digest), and seals a bundle whose signed "
-        "statement cites the original by digest. Its report has the agreement of both: bits, throughput ratio with an interval, "
-        "differences of the machines. Only backend, device, instruction set and threads are free.\n"
-        "\n"
-        "repro verify NEW --original FIRST checks the agreement. Exit status 5: the bits differ; the bundle is sealed anyway. To repeat "
-        "only the first steps, without a bundle: repro verify FIRST --replay K.\n"
-        "\n"
-        "Examples:\n"
-        "  repro replicate theirs.repro.tar.zst --trust their-key.pem\n"
-        "  repro replicate theirs.repro.tar.zst --data my-samples -o ours.repro.tar.zst\n",
+    .details = "Verifies the bundle, trains its recipe with the same settings and data (compared by digest), and seals "
+               "a bundle whose signed "
+               "statement cites the original by digest. Its report has the agreement of both: bits, throughput ratio "
+               "with an interval, "
+               "differences of the machines. Only backend, device, instruction set and threads are free.\n"
+               "\n"
+               "repro verify NEW --original FIRST checks the agreement. Exit status 5: the bits differ; the bundle is "
+               "sealed anyway. To repeat "
+               "only the first steps, without a bundle: repro verify FIRST --replay K.\n"
+               "\n"
+               "Examples:\n"
+               "  repro replicate theirs.repro.tar.zst --trust their-key.pem\n"
+               "  repro replicate theirs.repro.tar.zst --data my-samples -o ours.repro.tar.zst\n",
     .opts = opts,
     .opts_size = sizeof(struct rp_run_opts),
     .run = cmd_replicate,

@@ -15,7 +15,9 @@ struct report_opts {
 
 #define AT(field) offsetof(struct report_opts, field)
 static const struct rp_opt opts[] = {
-    RP_OPT_OUTPUT(output, "report to write, its form by the ending .html or .md; default standard output, unless it is a terminal"),
+    RP_OPT_OUTPUT(
+        output,
+        "report to write, its form by the ending .html or .md; default standard output, unless it is a terminal"),
     RP_OPT_FORCE(force),
     RP_OPTION_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
     RP_OPT_TRUST(trust),
@@ -28,11 +30,13 @@ static const struct rp_opt opts[] = {
 static int choose_format(const struct report_opts *o, int json, int *markdown, struct rp_err *err)
 {
     *markdown = o->format ? strcmp(o->format, "md") == 0 : o->output && rp_ends_with(o->output, ".md");
-    if (!o->format && o->output && !*markdown && !rp_ends_with(o->output, ".html") && !rp_ends_with(o->output, ".htm") &&
-        strncmp(o->output, "/dev/", 5) != 0)
-        return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md: choose the format with --format", o->output);
+    if (!o->format && o->output && !*markdown && !rp_ends_with(o->output, ".html") &&
+        !rp_ends_with(o->output, ".htm") && strncmp(o->output, "/dev/", 5) != 0)
+        return rp_fail(err, RP_USAGE, "'%s' ends neither in .html nor in .md: choose the format with --format",
+                       o->output);
     if (!o->output && !*markdown && !json && isatty(STDOUT_FILENO))
-        return rp_fail(err, RP_USAGE, "an HTML report is not for a terminal: name its file with -o FILE.html, or read it here with "
+        return rp_fail(err, RP_USAGE,
+                       "an HTML report is not for a terminal: name its file with -o FILE.html, or read it here with "
                        "--format md");
     return o->output ? rp_cli_check_output(o->output, o->force, err) : 0;
 }
@@ -77,11 +81,12 @@ static json_t *summary_json(const struct rp_page_bundles *s, const struct rp_buf
     json_t *list = json_array();
     for (int i = 0; i < s->n; i++)
         json_array_append_new(list, rp_verification_json(&s->v[i]));
-    return json_pack("{s:s, s:s*, s:I, s:o, s:s*}", "format", markdown ? "md" : "html", "file", file, "bytes", (json_int_t)page->size,
-                     "bundles", list, "report", file ? NULL : rp_buf_text(page));
+    return json_pack("{s:s, s:s*, s:I, s:o, s:s*}", "format", markdown ? "md" : "html", "file", file, "bytes",
+                     (json_int_t)page->size, "bundles", list, "report", file ? NULL : rp_buf_text(page));
 }
 
-static int write_page(struct rp_cli *cli, const struct rp_page_bundles *s, const struct report_opts *o, int markdown, struct rp_err *err)
+static int write_page(struct rp_cli *cli, const struct rp_page_bundles *s, const struct report_opts *o, int markdown,
+                      struct rp_err *err)
 {
     RP_BUF page = {0};
     if (markdown)
@@ -108,8 +113,8 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
     if (cli->argc > 1 && (o->ledger || o->original))
         return rp_fail(err, RP_USAGE, "--%s needs exactly one bundle", o->ledger ? "ledger" : "original");
-    if (rp_cli_check_readable("ledger", o->ledger, err) < 0 || rp_cli_check_readable("original", o->original, err) < 0 ||
-        choose_format(o, cli->json, &markdown, err) < 0)
+    if (rp_cli_check_readable("ledger", o->ledger, err) < 0 ||
+        rp_cli_check_readable("original", o->original, err) < 0 || choose_format(o, cli->json, &markdown, err) < 0)
         return -1;
     __attribute__((cleanup(rp_page_bundles_free))) struct rp_page_bundles *s = rp_alloc(sizeof *s);
     if (verify_bundles(s, cli, &worst, err) < 0 || write_page(cli, s, o, markdown, err) < 0)
@@ -125,11 +130,16 @@ const struct rp_command rp_cmd_report = {
     .operands = "BUNDLE...",
     .summary = "write a report of bundles: figures, plots, machine",
     .details =
-        "Verifies each bundle and writes one self-contained HTML file: no scripts, no network requests, no fonts. It begins with "
-        "throughput and the machine. The verdict of 'repro verify' is a line that opens to trust and all checks; with --ledger and "
-        "--original also to the attempts of the signer and the comparison with the original. Then follow every step, phases, losses, "
-        "telemetry, ceilings, memory, published results, topology, environment, the commands that check it, and the raw data as CSV. "
-        "The pointer reads values off every plot. Several bundles have one chart, the fastest first, and one plot of losses. The "
+        "Verifies each bundle and writes one self-contained HTML file: no scripts, no network requests, no fonts. It "
+        "begins with "
+        "throughput and the machine. The verdict of 'repro verify' is a line that opens to trust and all checks; with "
+        "--ledger and "
+        "--original also to the attempts of the signer and the comparison with the original. Then follow every step, "
+        "phases, losses, "
+        "telemetry, ceilings, memory, published results, topology, environment, the commands that check it, and the "
+        "raw data as CSV. "
+        "The pointer reads values off every plot. Several bundles have one chart, the fastest first, and one plot of "
+        "losses. The "
         "Markdown report has the same figures as tables, below the verdict.\n"
         "\n"
         "The report is written whatever the verdict, of a bundle that fails with its failed checks only. Each verdict "

@@ -145,21 +145,25 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
         r->outcome.status = gone.code == RP_INTERRUPTED ? RP_RUN_INCOMPLETE : RP_RUN_FAILED;
         const struct rp_join *join = &r->job_of_many.joining.join;
         r->outcome.reason.err = gone;
-        rp_run_reason_at(&r->outcome.reason, join->lost ? (int)join->member[join->lost].first_rank : -1, "capturing the hosts after the run");
+        rp_run_reason_at(&r->outcome.reason, join->lost ? (int)join->member[join->lost].first_rank : -1,
+                         "capturing the hosts after the run");
     }
     return 0;
 }
 
-/* What a container loses at its end, unless a volume is mounted there. The ledger, next to the key, is named when it is written to. */
+/* What a container loses at its end, unless a volume is mounted there. The ledger, next to the key, is named when it is
+ * written to. */
 static void note_layers(struct rp_run_session *r)
 {
     if (!r->output.piped && rp_ledger_is_on_layer(r->output.path))
-        rp_progress_note(&r->progress,
-                         "the bundle '%s' will be on this container's own layer, and is lost with it: mount a volume there (-v "
-                         "\"$PWD:/work\" -w /work), or give -o to a place on one",
-                         r->output.path);
+        rp_progress_note(
+            &r->progress,
+            "the bundle '%s' will be on this container's own layer, and is lost with it: mount a volume there (-v "
+            "\"$PWD:/work\" -w /work), or give -o to a place on one",
+            r->output.path);
     if (r->o->no_ledger && rp_ledger_is_on_layer(r->key_file))
-        rp_progress_note(&r->progress, "the key '%s' is on this container's own layer, and is lost with it: mount a volume there",
+        rp_progress_note(&r->progress,
+                         "the key '%s' is on this container's own layer, and is lost with it: mount a volume there",
                          r->key_file);
 }
 
@@ -189,9 +193,10 @@ static int prepare_run(struct rp_run_session *r, struct rp_err *err)
                          r->recipe.ignored);
     const int64_t most = rp_records_most(rp_degrees_world(r->degrees));
     if (rp_job_steps(&r->recipe) >= most) /* the initial state is a record too */
-        rp_progress_note(&r->progress,
-                         "the recipe has %lld steps, and a bundle holds %lld: the run will end there, marked incomplete",
-                         (long long)rp_job_steps(&r->recipe), (long long)most - 1);
+        rp_progress_note(
+            &r->progress,
+            "the recipe has %lld steps, and a bundle holds %lld: the run will end there, marked incomplete",
+            (long long)rp_job_steps(&r->recipe), (long long)most - 1);
     if (rp_run_output_choose(&r->output, r->o->output, r->o->force, r->recipe.source_name, r->started_ns, err) < 0 ||
         rp_run_check_checkpoints(&r->recipe, r->o->force, &r->progress, &r->checkpoint, err) < 0 ||
         rp_run_make_plan(r, err) < 0 || rp_run_check_room(&r->recipe, &r->plan, err) < 0 ||
@@ -261,7 +266,8 @@ static const char result_text[] =
     "[/agreement/throughput/interval/0:, 95 % interval {/agreement/throughput/interval/0 d3} to "
     "{/agreement/throughput/interval/1 d3}]\n]";
 
-/* The last line of stdout is the bundle's path, also of a failed run; a bundle that is written to stdout has it alone. */
+/* The last line of stdout is the bundle's path, also of a failed run; a bundle
+ * that is written to stdout has it alone. */
 static void print_result(struct rp_run_session *r)
 {
     const struct rp_outcome *o = &r->outcome;
@@ -272,8 +278,8 @@ static void print_result(struct rp_run_session *r)
     char precision[RP_PRECISION_TEXT] = "", print[RP_FINGERPRINT_SIZE];
     if (*r->statement) {
         rp_key_fingerprint(r->key, print);
-        json_object_update_new(j, json_pack("{s:s, s:s, s:o}", "statement", r->statement, "fingerprint", print, "recipe",
-                                            rp_cli_path(r->recipe.source_name)));
+        json_object_update_new(j, json_pack("{s:s, s:s, s:o}", "statement", r->statement, "fingerprint", print,
+                                            "recipe", rp_cli_path(r->recipe.source_name)));
     }
     if (r->run && *rp_figures_precision(precision, &r->run->figures))
         json_object_set_new(j, "precision", json_string(precision));
@@ -285,8 +291,9 @@ static void print_result(struct rp_run_session *r)
     if (arithmetic > ranks)
         json_object_set_new(j, "ranks_of_arithmetic", json_integer(arithmetic));
     if (*r->where)
-        json_object_update_new(j, json_pack("{s:s, s:I, s:I, s:s}", "place", r->where, "ranks", (json_int_t)ranks, "nodes",
-                                            (json_int_t)rp_facts_nodes(&r->run->facts), "devices", r->devices));
+        json_object_update_new(j,
+                               json_pack("{s:s, s:I, s:I, s:s}", "place", r->where, "ranks", (json_int_t)ranks, "nodes",
+                                         (json_int_t)rp_facts_nodes(&r->run->facts), "devices", r->devices));
     if (r->output.piped) {
         RP_BUF text = {0};
         rp_show(&text, RP_FILL_TEXT, j, result_text);

@@ -122,7 +122,8 @@ static json_t *allow_error(json_t *schema)
     json_t *required = json_incref(json_object_get(schema, "required"));
     json_object_del(schema, "required");
     json_object_set_new(json_object_get(schema, "properties"), "error", error_schema());
-    json_object_set_new(schema, "anyOf", json_pack("[{s:[s, s]}, {s:o}]", "required", "error", "schema", "required", required));
+    json_object_set_new(schema, "anyOf",
+                        json_pack("[{s:[s, s]}, {s:o}]", "required", "error", "schema", "required", required));
     return schema;
 }
 
@@ -148,7 +149,8 @@ static void list_schemas(struct rp_cli *cli)
     json_t *list = json_array();
     char name[64];
     for (size_t i = 0; i < SCHEMAS; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s}", "name", name_of(name, &schemas[i]), "title", schemas[i].title));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s}", "name", name_of(name, &schemas[i]), "title", schemas[i].title));
     rp_cli_return(cli, json_pack("{s:o}", "schemas", list), "[/schemas:{/name t}\t{/title t}\n]");
 }
 
@@ -199,9 +201,12 @@ const struct rp_command rp_cmd_schema = {
     .name = "schema",
     .operands = "[NAME [FILE]]",
     .summary = "print the JSON Schema of a document, list them, or check a file by one",
-    .details = "Without NAME, the schemas are listed: those of the members of a bundle, of the lines of its records, of a ledger's lines, "
-               "and of what each command returns with --json (NAME-output). With FILE, the document in it is checked: exit status 4 and "
-               "the path of the first value that does not fit. A failed command's document has \"error\", and perhaps not all of the "
+    .details = "Without NAME, the schemas are listed: those of the members of a bundle, of the lines of its records, "
+               "of a ledger's lines, "
+               "and of what each command returns with --json (NAME-output). With FILE, the document in it is checked: "
+               "exit status 4 and "
+               "the path of the first value that does not fit. A failed command's document has \"error\", and perhaps "
+               "not all of the "
                "rest. Names are in snake_case; a value has an SI unit, in its name or as 'unit' in the schema.\n"
                "\n"
                "Examples:\n"

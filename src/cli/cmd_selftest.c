@@ -123,7 +123,8 @@ static json_t *tested_json(const json_t *rows, int is_stopped)
 static const char text[] =
     "SHA-256\t[/SHA-256:good][!/SHA-256:FAILED]\n"
     "Ed25519\t[/Ed25519:good][!/Ed25519:FAILED]\n"
-    "[/tested:{/isa t}[/numerics:, {/numerics t}]\t{/verdict t}: {/operations t} operations, {/cases t} cases, {/failed t} failed\n]"
+    "[/tested:{/isa t}[/numerics:, {/numerics t}]\t{/verdict t}: {/operations t} operations, {/cases t} cases, "
+    "{/failed t} failed\n]"
     "[/cuda:cuda\tnot tested: {/cuda t}\n]"
     "[/operations:[/failed:FAILED\t{/op t}, {/isa t}: {/failed t} of {/cases t} cases; first: {/difference p}\n]]";
 
@@ -285,28 +286,29 @@ const struct rp_command rp_cmd_selftest = {
     .name = "selftest",
     .operands = "",
     .summary = "compare every operation on this machine with its definition, bit for bit",
-    .details = "Runs every operation on small odd sizes with every usable instruction set, and on a GPU if one can be "
-               "used, and compares each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. "
-               "Takes a few seconds. Exit status 5 if anything differs.\n"
-               "--tensor-core does so in mixed precision, with the sums of products of each kind of tensor core "
-               "(train.tensor_core): on the CPU, which emulates them, on a GPU with its own; and products that were recorded "
-               "on V100, A100, A2, Ada, L40S, H100, H200 and B200.\n"
-               "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
-               "names operation, case and shape, and so does \"stopped\" with --json. A minute without a report counts "
-               "as a hang, before the first case five minutes; RP_GPU_TIMEOUT_MS=20000 in the environment makes it "
-               "20 s, before the first case 60 s. With --json, \"kernels\" has the launches of every kernel that this "
-               "GPU can run; RP_CUDA_GEMM=rotate uses every GEMM kernel in turn, RP_CUDA_ATTENTION=rotate every "
-               "attention kernel.\n"
-               "Profilers and checkers such as ncu and compute-sanitizer do not find the process that uses the GPU if "
-               "they start repro, which is linked statically, and wait for it without end. repro starts them: "
-               "RP_GPU_TOOL='compute-sanitizer --tool racecheck' repro selftest --backend cuda. The words are "
-               "separated by spaces; what the tool prints goes to standard error. --speed then calls each operation "
-               "only three times. 'repro run' does the same.\n"
-               "\n"
-               "Examples:\n"
-               "  repro selftest\n"
-               "  repro selftest --backend cuda --tensor-core\n"
-               "  repro selftest --speed --json\n",
+    .details =
+        "Runs every operation on small odd sizes with every usable instruction set, and on a GPU if one can be "
+        "used, and compares each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. "
+        "Takes a few seconds. Exit status 5 if anything differs.\n"
+        "--tensor-core does so in mixed precision, with the sums of products of each kind of tensor core "
+        "(train.tensor_core): on the CPU, which emulates them, on a GPU with its own; and products that were recorded "
+        "on V100, A100, A2, Ada, L40S, H100, H200 and B200.\n"
+        "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
+        "names operation, case and shape, and so does \"stopped\" with --json. A minute without a report counts "
+        "as a hang, before the first case five minutes; RP_GPU_TIMEOUT_MS=20000 in the environment makes it "
+        "20 s, before the first case 60 s. With --json, \"kernels\" has the launches of every kernel that this "
+        "GPU can run; RP_CUDA_GEMM=rotate uses every GEMM kernel in turn, RP_CUDA_ATTENTION=rotate every "
+        "attention kernel.\n"
+        "Profilers and checkers such as ncu and compute-sanitizer do not find the process that uses the GPU if "
+        "they start repro, which is linked statically, and wait for it without end. repro starts them: "
+        "RP_GPU_TOOL='compute-sanitizer --tool racecheck' repro selftest --backend cuda. The words are "
+        "separated by spaces; what the tool prints goes to standard error. --speed then calls each operation "
+        "only three times. 'repro run' does the same.\n"
+        "\n"
+        "Examples:\n"
+        "  repro selftest\n"
+        "  repro selftest --backend cuda --tensor-core\n"
+        "  repro selftest --speed --json\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),
     .run = cmd_selftest,

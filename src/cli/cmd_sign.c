@@ -34,11 +34,12 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_opts *o, char print[RP_FINGERPRINT_SIZE],
-                                    struct rp_err *err)
+static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_opts *o,
+                                    char print[RP_FINGERPRINT_SIZE], struct rp_err *err)
 {
     int created = 0;
-    struct rp_key_pair *k = rp_key_load_or_create(o->key, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, &created, err);
+    struct rp_key_pair *k =
+        rp_key_load_or_create(o->key, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, &created, err);
     if (!k)
         return NULL;
     rp_key_fingerprint(k, print);
@@ -72,7 +73,8 @@ static int64_t steps_to_keyed_root(const struct rp_records *rs)
 }
 
 /* Its first keyed root is computed here: copied roots are those of another key. */
-static int replay_replication(const struct sign_opts *o, const struct rp_verify_opts *vo, int64_t steps, int quiet, struct rp_err *err)
+static int replay_replication(const struct sign_opts *o, const struct rp_verify_opts *vo, int64_t steps, int quiet,
+                              struct rp_err *err)
 {
     RP_VERIFICATION v = {0};
     struct rp_replay_progress progress = {0};
@@ -95,37 +97,45 @@ static int replay_replication(const struct sign_opts *o, const struct rp_verify_
     return v.keyed ? 0 : rp_fail(err, RP_MISMATCH, "no keyed root of it was recomputed");
 }
 
-/* The replication that is named: it verifies against this bundle, has its bits, and the same key signed it and computed a keyed root. */
-static int take_replication(struct rp_countersignature *c, const struct sign_opts *o, const char *path, const char *print, int quiet,
-                            struct rp_err *err)
+/* The replication that is named: it verifies against this bundle, has its bits, and the same key signed it and computed
+ * a keyed root. */
+static int take_replication(struct rp_countersignature *c, const struct sign_opts *o, const char *path,
+                            const char *print, int quiet, struct rp_err *err)
 {
     RP_VERIFICATION v = {0};
     RP_VERIFIED kept = {0};
     const char *replication = o->replication;
     const struct rp_verify_opts vo = {.original = path, .keep = &kept};
     if (!replication)
-        return o->data || o->init ? rp_fail(err, RP_USAGE, "--data and --init are for the replay of --replication: give that too") : 0;
+        return o->data || o->init
+                   ? rp_fail(err, RP_USAGE, "--data and --init are for the replay of --replication: give that too")
+                   : 0;
     if (strcmp(c->role, "replicator") != 0)
         return rp_fail(err, RP_USAGE, "--replication: only a replicator names one (--role replicator)");
     if (rp_verify(&v, replication, &vo, err) < 0)
-        return rp_wrap(err, err->code == RP_MISMATCH ? "--replication '%s' does not agree with this bundle, the original" : "--replication '%s'",
+        return rp_wrap(err,
+                       err->code == RP_MISMATCH ? "--replication '%s' does not agree with this bundle, the original"
+                                                : "--replication '%s'",
                        replication);
     if (strcmp(v.fingerprint, print) != 0)
-        return rp_fail(err, RP_SIGNATURE, "--replication '%s' is by %s, not by the key that countersigns", replication, v.fingerprint);
+        return rp_fail(err, RP_SIGNATURE, "--replication '%s' is by %s, not by the key that countersigns", replication,
+                       v.fingerprint);
     if (v.run->figures.agreement->bits.equal != 1)
         return rp_fail(err, RP_MISMATCH, "--replication '%s': its bits are not those of this bundle", replication);
     int64_t steps = steps_to_keyed_root(&kept.run.records);
     if (!steps)
-        return rp_fail(err, RP_UNAVAILABLE, "--replication '%s' has no state root after a step, so that nothing shows who computed it: "
-                       "sign without --replication, or repeat the run to its end", replication);
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "--replication '%s' has no state root after a step, so that nothing shows who computed it: "
+                       "sign without --replication, or repeat the run to its end",
+                       replication);
     if (replay_replication(o, &vo, steps, quiet, err) < 0)
         return rp_wrap(err, "--replication '%s'", replication);
     snprintf(c->replication, sizeof c->replication, "%s", v.statement);
     return 0;
 }
 
-static int add_members(struct rp_bundle *b, size_t number, const struct rp_countersignature *c, const struct rp_key_pair *k,
-                       struct rp_err *err)
+static int add_members(struct rp_bundle *b, size_t number, const struct rp_countersignature *c,
+                       const struct rp_key_pair *k, struct rp_err *err)
 {
     RP_BUF envelope = {0}, pem = {0};
     RP_FREE char *name = rp_asprintf(RP_COUNTERSIGN_FOLDER "%zu.dsse.json", number);
@@ -138,8 +148,8 @@ static int add_members(struct rp_bundle *b, size_t number, const struct rp_count
     return rp_bundle_add(b, key_name, pem.data, pem.size, err);
 }
 
-static void print_countersignature(struct rp_cli *cli, const struct rp_verification *v, const struct rp_countersignature *c,
-                                   const char *print, const char *path)
+static void print_countersignature(struct rp_cli *cli, const struct rp_verification *v,
+                                   const struct rp_countersignature *c, const char *print, const char *path)
 {
     RP_BUF line = {0};
     rp_verification_line(&line, v);
@@ -172,7 +182,8 @@ static int countersign(struct rp_cli *cli, const char *path, mode_t mode, struct
     RP_KEY *k = load_key(cli, o, print, err);
     RP_BUNDLE whole = {0};
     if (!k || check_signer(&v, print, c.role, err) < 0 || take_replication(&c, o, path, print, cli->quiet, err) < 0 ||
-        rp_amend_read(&whole, path, &kept.bundle, err) < 0 || add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 ||
+        rp_amend_read(&whole, path, &kept.bundle, err) < 0 ||
+        add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 ||
         rp_amend_write(&whole, to, o->output && !o->force, mode, err) < 0)
         return -1;
     print_countersignature(cli, &v, &c, print, to);
@@ -192,20 +203,24 @@ const struct rp_command rp_cmd_sign = {
     .name = "sign",
     .operands = "BUNDLE",
     .summary = "add a countersignature to another's bundle",
-    .details =
-        "Verifies the bundle and signs the digest of statement.dsse.json, which covers every other member. The author's signature stays "
-        "unchanged and alone decides authorship, whatever the role. 'repro verify' lists every countersignature with role, date, note and "
-        "trust; an invalid one fails the bundle. At most 32. The file is replaced atomically.\n"
-        "\n"
-        "A role is what the signer says. A replicator gives --replication, the bundle of 'repro replicate' made with the same key: it is "
-        "verified against this bundle, trained again up to its first state root, whose keyed root cannot be copied from another run, and "
-        "its digest is signed. Others read \"says to be a replicator\" until they give that bundle to 'repro verify --replication'.\n"
-        "\n"
-        "A bundle does not record the number of its countersignatures: a removed one is not detected.\n"
-        "\n"
-        "Examples:\n"
-        "  repro sign a.repro.tar.zst --role reviewer --note \"replayed on a Zen 4\"\n"
-        "  repro sign a.repro.tar.zst --role replicator --replication mine.repro.tar.zst --key lab.pem\n",
+    .details = "Verifies the bundle and signs the digest of statement.dsse.json, which covers every other member. The "
+               "author's signature stays "
+               "unchanged and alone decides authorship, whatever the role. 'repro verify' lists every countersignature "
+               "with role, date, note and "
+               "trust; an invalid one fails the bundle. At most 32. The file is replaced atomically.\n"
+               "\n"
+               "A role is what the signer says. A replicator gives --replication, the bundle of 'repro replicate' made "
+               "with the same key: it is "
+               "verified against this bundle, trained again up to its first state root, whose keyed root cannot be "
+               "copied from another run, and "
+               "its digest is signed. Others read \"says to be a replicator\" until they give that bundle to 'repro "
+               "verify --replication'.\n"
+               "\n"
+               "A bundle does not record the number of its countersignatures: a removed one is not detected.\n"
+               "\n"
+               "Examples:\n"
+               "  repro sign a.repro.tar.zst --role reviewer --note \"replayed on a Zen 4\"\n"
+               "  repro sign a.repro.tar.zst --role replicator --replication mine.repro.tar.zst --key lab.pem\n",
     .opts = opts,
     .opts_size = sizeof(struct sign_opts),
     .run = cmd_sign,

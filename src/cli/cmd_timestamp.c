@@ -67,14 +67,17 @@ struct answer {
 };
 
 /* Nothing that `verify` would refuse is added. */
-static int read_answer(struct answer *a, const char *path, const struct rp_buf *statement, const struct rp_tsa_ca *ca, struct rp_err *err)
+static int read_answer(struct answer *a, const char *path, const struct rp_buf *statement, const struct rp_tsa_ca *ca,
+                       struct rp_err *err)
 {
     if (rp_read_file(&a->bytes, path, RP_TIMESTAMP_SIZE_MAX, err) < 0)
         return -1;
     if (rp_timestamp_read(&a->t, rp_buf_text(&a->bytes), a->bytes.size, statement, err) < 0)
         return rp_wrap(err, "'%s'", path);
     a->checked = ca != NULL;
-    return ca && rp_timestamp_check(&a->t, rp_buf_text(&a->bytes), a->bytes.size, ca, err) < 0 ? rp_wrap(err, "'%s'", path) : 0;
+    return ca && rp_timestamp_check(&a->t, rp_buf_text(&a->bytes), a->bytes.size, ca, err) < 0
+               ? rp_wrap(err, "'%s'", path)
+               : 0;
 }
 
 static int add_answer(struct rp_bundle *b, const struct rp_buf *answer, int *number, struct rp_err *err)
@@ -139,11 +142,14 @@ const struct rp_command rp_cmd_timestamp = {
     .name = "timestamp",
     .operands = "",
     .summary = "prove with a time stamping authority when a bundle existed",
-    .details = "A time stamp shows that a bundle existed by a moment of an authority's clock. With a challenge or public value, which shows "
+    .details = "A time stamp shows that a bundle existed by a moment of an authority's clock. With a challenge or "
+               "public value, which shows "
                "that the run is not older ('repro help challenge'), it bounds the time that the run can have taken.\n"
                "\n"
-               "1. repro timestamp request BUNDLE writes what to send, 2. an authority answers it (RFC 3161), 3. repro timestamp attach BUNDLE "
-               "ANSWER adds the answer to the bundle, 4. repro verify BUNDLE --tsa-ca FILE checks it with the authority's root certificate.\n"
+               "1. repro timestamp request BUNDLE writes what to send, 2. an authority answers it (RFC 3161), 3. repro "
+               "timestamp attach BUNDLE "
+               "ANSWER adds the answer to the bundle, 4. repro verify BUNDLE --tsa-ca FILE checks it with the "
+               "authority's root certificate.\n"
                "\n"
                "Examples:\n"
                "  repro timestamp request mine.repro.tar.zst -o request.tsq\n"
@@ -155,22 +161,26 @@ const struct rp_command rp_cmd_timestamp_request = {
     .name = "timestamp request",
     .operands = "BUNDLE",
     .summary = "write a request for an authority (RFC 3161)",
-    .details =
-        "A time stamp is an authority's signature over a digest and the time. The digest is the SHA-256 of statement.dsse.json, which "
-        "names every member, so a time stamp proves that the bundle as it is existed by then. It does not prove when the run began: for "
-        "that, derive the run from a value that nobody could know before. Both together bound how long the run can have taken, without "
-        "the signer's clock.\n"
-        "\n"
-        "The authority learns the digest and nothing else. Any authority will do that follows RFC 3161 and signs with RSA (PKCS #1) or "
-        "ECDSA and SHA-2; some are free. The request asks for the authority's certificates, because the answer is checked offline, and "
-        "has a random nonce. The bundle is verified first.\n"
-        "\n"
-        "Examples:\n"
-        "  repro timestamp request a.repro.tar.zst -o a.tsq\n"
-        "  curl -H 'Content-Type: application/timestamp-query' --data-binary @a.tsq \\\n"
-        "    https://tsa.example >a.tsr\n"
-        "  repro timestamp attach a.repro.tar.zst a.tsr\n"
-        "  repro verify a.repro.tar.zst --tsa-ca authority-root.pem\n",
+    .details = "A time stamp is an authority's signature over a digest and the time. The digest is the SHA-256 of "
+               "statement.dsse.json, which "
+               "names every member, so a time stamp proves that the bundle as it is existed by then. It does not prove "
+               "when the run began: for "
+               "that, derive the run from a value that nobody could know before. Both together bound how long the run "
+               "can have taken, without "
+               "the signer's clock.\n"
+               "\n"
+               "The authority learns the digest and nothing else. Any authority will do that follows RFC 3161 and "
+               "signs with RSA (PKCS #1) or "
+               "ECDSA and SHA-2; some are free. The request asks for the authority's certificates, because the answer "
+               "is checked offline, and "
+               "has a random nonce. The bundle is verified first.\n"
+               "\n"
+               "Examples:\n"
+               "  repro timestamp request a.repro.tar.zst -o a.tsq\n"
+               "  curl -H 'Content-Type: application/timestamp-query' --data-binary @a.tsq \\\n"
+               "    https://tsa.example >a.tsr\n"
+               "  repro timestamp attach a.repro.tar.zst a.tsr\n"
+               "  repro verify a.repro.tar.zst --tsa-ca authority-root.pem\n",
     .opts = request_opts,
     .opts_size = sizeof(struct timestamp_opts),
     .run = cmd_timestamp_request,
@@ -180,23 +190,29 @@ const struct rp_command rp_cmd_timestamp_attach = {
     .name = "timestamp attach",
     .operands = "BUNDLE RESPONSE",
     .summary = "add an authority's answer to a bundle",
-    .details =
-        "The answer becomes the member timestamps/N.tsr, byte for byte; no other member changes, and the file is replaced atomically. "
-        "An answer is refused if the authority rejected the request, if it is about another bundle, if it is damaged, or if its "
-        "certificate is not one for time stamps; the bundle is then as it was. At most 8, by different authorities if you like: the "
-        "earliest that verifies counts.\n"
-        "\n"
-        "The verifier decides whose time counts: --tsa-ca names PEM certificates that the chain of the authority's certificate must end "
-        "in. Intermediate certificates come from the answer. The chain is checked for the time of the token, so that it still verifies "
-        "after the certificate has expired. Without --tsa-ca, also in 'repro verify', the time is shown as the authority's word, not "
-        "checked: anybody can make a certificate with any name.\n"
-        "\n"
-        "What remains: an authority that lies, or whose key was stolen, can stamp any time (revocation is not looked up); a bundle does "
-        "not record the number of its time stamps, so a removed one is not detected.\n"
-        "\n"
-        "Examples:\n"
-        "  repro timestamp attach a.repro.tar.zst a.tsr --tsa-ca authority-root.pem\n"
-        "  openssl ts -reply -in a.tsr -text\n",
+    .details = "The answer becomes the member timestamps/N.tsr, byte for byte; no other member changes, and the file "
+               "is replaced atomically. "
+               "An answer is refused if the authority rejected the request, if it is about another bundle, if it is "
+               "damaged, or if its "
+               "certificate is not one for time stamps; the bundle is then as it was. At most 8, by different "
+               "authorities if you like: the "
+               "earliest that verifies counts.\n"
+               "\n"
+               "The verifier decides whose time counts: --tsa-ca names PEM certificates that the chain of the "
+               "authority's certificate must end "
+               "in. Intermediate certificates come from the answer. The chain is checked for the time of the token, so "
+               "that it still verifies "
+               "after the certificate has expired. Without --tsa-ca, also in 'repro verify', the time is shown as the "
+               "authority's word, not "
+               "checked: anybody can make a certificate with any name.\n"
+               "\n"
+               "What remains: an authority that lies, or whose key was stolen, can stamp any time (revocation is not "
+               "looked up); a bundle does "
+               "not record the number of its time stamps, so a removed one is not detected.\n"
+               "\n"
+               "Examples:\n"
+               "  repro timestamp attach a.repro.tar.zst a.tsr --tsa-ca authority-root.pem\n"
+               "  openssl ts -reply -in a.tsr -text\n",
     .opts = attach_opts,
     .opts_size = sizeof(struct timestamp_opts),
     .run = cmd_timestamp_attach,

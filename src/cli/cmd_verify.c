@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 struct verify_opts {
-    const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *replay_micro, *limit, *ledger, *original, *replication;
+    const char *trust, *policy, *baseline, *data, *init, *state, *store, *isa, *replay, *replay_micro, *limit, *ledger,
+        *original, *replication;
     const char *challenge, *received, *draw, *tsa_ca;
     long threads, draws;
     int any_key, all, list, no_ledger;
@@ -59,7 +60,8 @@ static const struct rp_opt opts[] = {
     RP_OPT_LEDGER(ledger),
     RP_OPT_TSA_CA(tsa_ca),
     RP_OPT_NO_LEDGER(no_ledger),
-    RP_OPTION_FLAG(all, "all", 'a', "print every check; default only those that failed, have a remark or were requested"),
+    RP_OPTION_FLAG(all, "all", 'a',
+                   "print every check; default only those that failed, have a remark or were requested"),
     RP_OPTION_FLAG(list, "list", 'l',
                    "list every check with its id, severity, what it proves and how; reads no bundle"),
     RP_OPT_STORE(store),
@@ -94,19 +96,24 @@ static int parse_replay_micro(struct rp_replay_opts *o, const char *text, struct
     o->steps = 1;
     if (parse_from(&o->first, &o->micros, text) == 0)
         return 0;
-    return rp_fail(err, RP_USAGE, "option '--replay-micro': '%.40s' is neither a number of micro-batches from 1 to %d nor S:N, N of step S",
-                   text, STEPS_MAX);
+    return rp_fail(
+        err, RP_USAGE,
+        "option '--replay-micro': '%.40s' is neither a number of micro-batches from 1 to %d nor S:N, N of step S", text,
+        STEPS_MAX);
 }
 
 static int parse_replay(struct rp_replay_opts *o, const char *text, struct rp_err *err)
 {
     if (parse_from(&o->first, &o->steps, text) == 0)
         return 0;
-    return rp_fail(err, RP_USAGE, "option '--replay': '%.40s' is neither a number of steps from 1 to %d nor S:K, K steps from step S on",
-                   text, STEPS_MAX);
+    return rp_fail(
+        err, RP_USAGE,
+        "option '--replay': '%.40s' is neither a number of steps from 1 to %d nor S:K, K steps from step S on", text,
+        STEPS_MAX);
 }
 
-/* A positive number and one of `units`, of which the first has the factor factor[0]; *rest: what follows. 0: it is none. */
+/* A positive number and one of `units`, of which the first has the factor factor[0]; *rest: what follows. 0: it is
+ * none. */
 static uint64_t parse_amount(const char *text, const char *units, const uint64_t *factor, const char **rest)
 {
     char *stop = (char *)text;
@@ -118,7 +125,8 @@ static uint64_t parse_amount(const char *text, const char *units, const uint64_t
 
 static int parse_limit(struct rp_replay_opts *o, const char *text, struct rp_err *err)
 {
-    static const uint64_t time[] = {1000000000, 60000000000, 3600000000000}, memory[] = {1 << 20, 1 << 30, (uint64_t)1 << 40};
+    static const uint64_t time[] = {1000000000, 60000000000, 3600000000000},
+                          memory[] = {1 << 20, 1 << 30, (uint64_t)1 << 40};
     const char *rest;
     o->limit_ns = parse_amount(text, "smh", time, &rest);
     int both = *rest == ',';
@@ -127,7 +135,8 @@ static int parse_limit(struct rp_replay_opts *o, const char *text, struct rp_err
     if (o->limit_ns && !*rest && (!both || o->limit_bytes))
         return 0;
     return rp_fail(err, RP_USAGE,
-                   "option '--replay-limit': '%.40s' is neither a time, such as 90s, 30m or 2h, nor a time and memory, such as 2h,8G",
+                   "option '--replay-limit': '%.40s' is neither a time, such as 90s, 30m or 2h, nor a time and memory, "
+                   "such as 2h,8G",
                    text);
 }
 
@@ -138,13 +147,19 @@ static int parse_received(int64_t *ns, const char *text, const char *bundle, str
     int64_t seconds = rp_rfc3339_seconds(text);
     const int of_file = strcmp(text, "file") == 0 && stat(bundle, &st) == 0;
     if (of_file && S_ISDIR(st.st_mode))
-        return rp_fail(err, RP_USAGE, "--received=file: the time of a directory is not that of its files; give it as 2026-11-23T12:00:00Z");
+        return rp_fail(
+            err, RP_USAGE,
+            "--received=file: the time of a directory is not that of its files; give it as 2026-11-23T12:00:00Z");
     if (of_file)
         seconds = st.st_mtime > st.st_ctime ? st.st_mtime : st.st_ctime; /* copying may keep the first, not the second */
     if (seconds < 0)
-        return rp_fail(err, RP_USAGE, "option '--received': '%.40s' is neither a time like 2026-11-23T12:00:00Z nor the word file", text);
+        return rp_fail(err, RP_USAGE,
+                       "option '--received': '%.40s' is neither a time like 2026-11-23T12:00:00Z nor the word file",
+                       text);
     *ns = (seconds + 1) * 1000000000; /* to the end of that second */
-    return *ns <= (int64_t)rp_wall_ns() + 1000000000 ? 0 : rp_fail(err, RP_USAGE, "option '--received': %.40s is in the future", text);
+    return *ns <= (int64_t)rp_wall_ns() + 1000000000
+               ? 0
+               : rp_fail(err, RP_USAGE, "option '--received': %.40s is in the future", text);
 }
 
 static int list_checks(struct rp_cli *cli, struct rp_err *err)
@@ -172,16 +187,21 @@ static void inputs_fini(struct inputs *in)
     free(in->seen);
 }
 
-/* A mistyped option or file name is not a finding about the bundle: it ends the command without a verdict and without a ledger entry. */
+/* A mistyped option or file name is not a finding about the bundle: it ends the command without a verdict and without a
+ * ledger entry. */
 static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
-    const char *const files[][2] = {
-        {"baseline", o->baseline}, {"ledger", o->ledger}, {"original", o->original}, {"replication", o->replication}, {"tsa-ca", o->tsa_ca}};
+    const char *const files[][2] = {{"baseline", o->baseline},
+                                    {"ledger", o->ledger},
+                                    {"original", o->original},
+                                    {"replication", o->replication},
+                                    {"tsa-ca", o->tsa_ca}};
     if (o->draw && o->replay)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     if (o->replay_micro && (o->draw || o->replay))
-        return rp_fail(err, RP_USAGE, "--replay-micro computes parts of one step, --%s trains whole steps: give one of them",
+        return rp_fail(err, RP_USAGE,
+                       "--replay-micro computes parts of one step, --%s trains whole steps: give one of them",
                        o->draw ? "draw" : "replay");
     char key[RP_FINGERPRINT_SIZE];
     if (cli->argc < 1)
@@ -196,12 +216,16 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     if (o->limit && !o->replay && !o->replay_micro && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
     if (o->received && !o->challenge && !o->draw)
-        return rp_fail(err, RP_USAGE, "--received is the time until which --challenge is counted, and before which --draw was not made: "
-                       "give one of them");
+        return rp_fail(
+            err, RP_USAGE,
+            "--received is the time until which --challenge is counted, and before which --draw was not made: "
+            "give one of them");
     if (o->replication && !o->replay && !o->draw)
-        return rp_fail(err, RP_USAGE, "--replication is replayed, since equal bits can be copied: give --replay or --draw too");
-    const char *const of_one[][2] = {{"original", o->original},       {"replication", o->replication}, {"challenge", o->challenge},
-                                     {"draw", o->draw}, {"init", o->init}, {"state", o->state}};
+        return rp_fail(err, RP_USAGE,
+                       "--replication is replayed, since equal bits can be copied: give --replay or --draw too");
+    const char *const of_one[][2] = {{"original", o->original},   {"replication", o->replication},
+                                     {"challenge", o->challenge}, {"draw", o->draw},
+                                     {"init", o->init},           {"state", o->state}};
     for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++)
         if (of_one[i][1] && cli->argc > 1)
             return rp_fail(err, RP_USAGE, "--%s is about one bundle: give one BUNDLE, not %d", of_one[i][0], cli->argc);
@@ -237,8 +261,8 @@ static int load_inputs(struct inputs *in, struct rp_err *err)
     return in->o->policy ? rp_policy_load(&in->policy, in->o->policy, err) : 0;
 }
 
-static int make_options(struct rp_verify_opts *out, struct inputs *in, const char *bundle, struct rp_replay_progress *progress,
-                        struct rp_err *err)
+static int make_options(struct rp_verify_opts *out, struct inputs *in, const char *bundle,
+                        struct rp_replay_progress *progress, struct rp_err *err)
 {
     const struct verify_opts *o = in->o;
     *out = (struct rp_verify_opts){.trust = o->trust,
@@ -272,8 +296,8 @@ static int make_options(struct rp_verify_opts *out, struct inputs *in, const cha
 }
 
 /* Ctrl-C is caught for a replay only: the other checks are short. */
-static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const char *bundle, const struct rp_verify_opts *vo,
-                      struct rp_progress *progress, struct rp_err *err)
+static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const char *bundle,
+                      const struct rp_verify_opts *vo, struct rp_progress *progress, struct rp_err *err)
 {
     int replay = vo->replay.steps > 0 || vo->draw;
     rp_progress_init(progress, STDERR_FILENO, cli->quiet || !replay);
@@ -286,7 +310,8 @@ static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const
 }
 
 /* Why nothing can be recorded is told once, whatever the number of bundles. */
-static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verification *v, const char *bundle, int exit_status)
+static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verification *v, const char *bundle,
+                             int exit_status)
 {
     const struct verify_opts *o = cli->opts;
     struct rp_progress progress;
@@ -319,19 +344,27 @@ static json_t *program_json(void)
 static int verify_release(struct rp_cli *cli, const char *path, json_t **document, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
-    const char *const of_bundles[][2] = {
-        {"policy", o->policy},     {"replay", o->replay},     {"replay-micro", o->replay_micro}, {"challenge", o->challenge},
-        {"draw", o->draw},         {"baseline", o->baseline}, {"original", o->original},         {"replication", o->replication},
-        {"ledger", o->ledger},     {"tsa-ca", o->tsa_ca}};
+    const char *const of_bundles[][2] = {{"policy", o->policy},
+                                         {"replay", o->replay},
+                                         {"replay-micro", o->replay_micro},
+                                         {"challenge", o->challenge},
+                                         {"draw", o->draw},
+                                         {"baseline", o->baseline},
+                                         {"original", o->original},
+                                         {"replication", o->replication},
+                                         {"ledger", o->ledger},
+                                         {"tsa-ca", o->tsa_ca}};
     *document = NULL;
     for (size_t i = 0; i < sizeof of_bundles / sizeof *of_bundles; i++)
         if (of_bundles[i][1])
-            return rp_fail(err, RP_USAGE, "--%s is about a bundle, and '%s' is the provenance of a release", of_bundles[i][0], path);
+            return rp_fail(err, RP_USAGE, "--%s is about a bundle, and '%s' is the provenance of a release",
+                           of_bundles[i][0], path);
     return rp_provenance_verify(document, path, o->trust, o->any_key, err);
 }
 
 /* One bundle; *document: what is known of it, NULL where it could not be read, and there is no verdict. */
-static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bundle, json_t **document, struct rp_err *err)
+static int verify_bundle(struct rp_cli *cli, struct inputs *in, const char *bundle, json_t **document,
+                         struct rp_err *err)
 {
     RP_VERIFICATION v = {0};
     struct rp_verify_opts vo;

@@ -136,7 +136,8 @@ static int is_listed(const struct rp_command *c, const struct rp_command *group)
 }
 
 /* titles: of all commands, where they are listed under them; or NULL. */
-static void put_command_lines(struct rp_buf *out, const struct rp_command *group, const struct rp_command_section *titles)
+static void put_command_lines(struct rp_buf *out, const struct rp_command *group,
+                              const struct rp_command_section *titles)
 {
     size_t column = COMMAND_COLUMN - 2;
     for (const struct rp_command *const *c = rp_commands; *c; c++)
@@ -177,7 +178,8 @@ void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
             continue;
         RP_FREE char *name = option_name(o);
         const char *end = strstr(o->help, "; ");
-        rp_buf_printf(out, "  %-*s  %.*s\n", SCREEN_COLUMN - 4, name, end ? (int)(end - o->help) : (int)strlen(o->help), o->help);
+        rp_buf_printf(out, "  %-*s  %.*s\n", SCREEN_COLUMN - 4, name, end ? (int)(end - o->help) : (int)strlen(o->help),
+                      o->help);
     }
     rp_buf_puts(out, rp_buf_text(&subcommands));
     if (c->more_are)
@@ -233,9 +235,9 @@ static json_t *options_json(const struct rp_opt *o)
     for (; o && o->name; o++)
         if (*o->name) {
             char letter[2] = {o->letter, 0};
-            json_array_append_new(list, json_pack("{s:s, s:s*, s:s*, s:s, s:b}", "name", o->name, "letter", o->letter ? letter : NULL,
-                                                  "argument", rp_opt_arg(o), "help", o->help, "repeatable",
-                                                  o->type == RP_OPT_LIST));
+            json_array_append_new(list, json_pack("{s:s, s:s*, s:s*, s:s, s:b}", "name", o->name, "letter",
+                                                  o->letter ? letter : NULL, "argument", rp_opt_arg(o), "help", o->help,
+                                                  "repeatable", o->type == RP_OPT_LIST));
         }
     return list;
 }
@@ -245,13 +247,15 @@ json_t *rp_help_json(const struct rp_command *only)
     json_t *commands = json_array(), *codes = json_object();
     for (const struct rp_command *const *c = rp_commands; *c; c++)
         if (!only || *c == only || rp_command_is_sub(*c, only))
-            json_array_append_new(commands, json_pack("{s:s, s:s, s:s, s:o, s:s*}", "name", (*c)->name, "operands", (*c)->operands, "summary",
-                                                      (*c)->summary, "options", options_json((*c)->opts), "more_from", (*c)->more));
+            json_array_append_new(commands, json_pack("{s:s, s:s, s:s, s:o, s:s*}", "name", (*c)->name, "operands",
+                                                      (*c)->operands, "summary", (*c)->summary, "options",
+                                                      options_json((*c)->opts), "more_from", (*c)->more));
     for (int code = 0; code <= RP_INTERRUPTED; code++) {
         char number[16];
         snprintf(number, sizeof number, "%d", rp_exit_status((enum rp_code)code));
         json_object_set_new(codes, number, json_pack("{s:s, s:s}", "name", rp_code_name((enum rp_code)code), "meaning",
                                                      rp_code_meaning((enum rp_code)code)));
     }
-    return json_pack("{s:o, s:o, s:o}", "commands", commands, "common_options", options_json(rp_opts_common), "exit_status", codes);
+    return json_pack("{s:o, s:o, s:o}", "commands", commands, "common_options", options_json(rp_opts_common),
+                     "exit_status", codes);
 }

@@ -52,7 +52,8 @@ static int read_frame(struct host_process *h, enum rp_frame *type, json_t **body
     }
 }
 
-/* Waits for MEET, then for the end: the connection broke, or process 0 is gone. What does not end by itself then is ended. */
+/* Waits for MEET, then for the end: the connection broke, or process 0 is gone. What does not end by itself then is
+ * ended. */
 static void *watch_input(void *arg)
 {
     struct host_process *h = arg;
@@ -154,7 +155,8 @@ static int read_order(struct host_process *h, struct rp_err *err)
     RP_JSON *body = NULL;
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
     if (RP_RETRY(poll(&p, 1, ORDER_S * 1000)) < 1 || !read_frame(h, &type, &body) || type != RP_FRAME_HOST)
-        return rp_fail(err, RP_MALFORMED, "only 'repro run --hosts' starts this process, on another host: an argument is missing");
+        return rp_fail(err, RP_MALFORMED,
+                       "only 'repro run --hosts' starts this process, on another host: an argument is missing");
     if (rp_object_take(&h->order, &rp_type_host_order, body, "HOST", err) < 0)
         return -1;
     take_order(h);
@@ -162,11 +164,12 @@ static int read_order(struct host_process *h, struct rp_err *err)
     return 0;
 }
 
-static int load_text(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set, int n,
-                     struct rp_err *err)
+static int load_text(const struct rp_run_from *from, struct rp_recipe *r, const char *backend, const char *const *set,
+                     int n, struct rp_err *err)
 {
     const struct rp_host_recipe *recipe = &((const struct host_process *)(const void *)from->where)->order.recipe;
-    return rp_recipe_parse_again(r, recipe->text, strlen(recipe->text), recipe->name, recipe->config, backend, set, n, err);
+    return rp_recipe_parse_again(r, recipe->text, strlen(recipe->text), recipe->name, recipe->config, backend, set, n,
+                                 err);
 }
 
 /* ---- the process ---- */

@@ -81,7 +81,8 @@ static int store_int(const struct rp_opt *o, long *out, const char *value, struc
     errno = 0;
     long v = strtol(value, &end, 10);
     if (end == value || *end || errno || v < o->lo || v > o->hi || *value == ' ' || *value == '\t')
-        return rp_fail(err, RP_USAGE, "option '--%s': '%s' is not a whole number from %ld to %ld", o->name, value, o->lo, o->hi);
+        return rp_fail(err, RP_USAGE, "option '--%s': '%s' is not a whole number from %ld to %ld", o->name, value,
+                       o->lo, o->hi);
     *out = v;
     return 0;
 }
@@ -118,7 +119,8 @@ static int store_value(struct parser *p, const struct rp_opt *o, void *base, con
 static int next_value(const struct rp_opt *o, char **argv, int *i, int argc, const char **value, struct rp_err *err)
 {
     if (*i + 1 >= argc || strncmp(argv[*i + 1], "--", 2) == 0)
-        return rp_fail(err, RP_USAGE, "option '--%s' needs a value: --%s=%s", o->name, o->name, o->arg ? o->arg : "VALUE");
+        return rp_fail(err, RP_USAGE, "option '--%s' needs a value: --%s=%s", o->name, o->name,
+                       o->arg ? o->arg : "VALUE");
     *value = argv[++*i];
     return 0;
 }
@@ -188,8 +190,8 @@ static int check_operands(const struct rp_cli *cli, struct rp_err *err)
     if (cli->argc < least)
         return rp_fail(err, RP_USAGE, "missing operand: repro %s %s", c->name, c->operands);
     if (cli->argc > most)
-        return rp_fail(err, RP_USAGE, "unexpected operand '%s': repro %s%s%s", cli->argv[most], c->name, *c->operands ? " " : "",
-                       c->operands);
+        return rp_fail(err, RP_USAGE, "unexpected operand '%s': repro %s%s%s", cli->argv[most], c->name,
+                       *c->operands ? " " : "", c->operands);
     return 0;
 }
 
@@ -270,7 +272,8 @@ static int parse_leading_option(struct rp_cli *cli, char *arg, int *version, str
         *version = 1;
         return 0;
     }
-    return strncmp(arg, "--", 2) == 0 ? parse_long_option(&p, &arg, &i, 1, err) : parse_short_options(&p, &arg, &i, 1, err);
+    return strncmp(arg, "--", 2) == 0 ? parse_long_option(&p, &arg, &i, 1, err)
+                                      : parse_short_options(&p, &arg, &i, 1, err);
 }
 
 int rp_cli_parse(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)

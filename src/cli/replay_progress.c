@@ -12,7 +12,8 @@ void rp_replay_show_estimate(void *arg, const char *work, const double seconds[2
     struct rp_replay_progress *p = arg;
     char time[64] = "";
     if (seconds)
-        snprintf(time, sizeof time, ", %.*f to %.*f s here", seconds[0] < 9.5, seconds[0], seconds[0] < 9.5, seconds[1]);
+        snprintf(time, sizeof time, ", %.*f to %.*f s here", seconds[0] < 9.5, seconds[0], seconds[0] < 9.5,
+                 seconds[1]);
     rp_progress_note(&p->line, "replay: %s%s", work, time);
     p->start_ns = rp_now_ns();
 }

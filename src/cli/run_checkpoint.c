@@ -43,8 +43,10 @@ static int check_file(const char *path, const char *option, int force, struct rp
     if (lstat(path, &st) < 0)
         return 0;
     if (!S_ISREG(st.st_mode))
-        return rp_fail(err, RP_USAGE, "%s: '%s' exists and is not a regular file; give another name with --save", option, path);
-    return force ? 0 : rp_fail(err, RP_USAGE, "%s: '%s' exists; give another name with --save, or --force", option, path);
+        return rp_fail(err, RP_USAGE, "%s: '%s' exists and is not a regular file; give another name with --save",
+                       option, path);
+    return force ? 0
+                 : rp_fail(err, RP_USAGE, "%s: '%s' exists; give another name with --save, or --force", option, path);
 }
 
 /* An existing directory, or one that will be made. */
@@ -55,7 +57,8 @@ static int check_directory(const char *dir, const char *option, int force, struc
     if (lstat(dir, &st) < 0)
         return rp_run_can_create(dir, err);
     if (!S_ISDIR(st.st_mode))
-        return rp_fail(err, RP_USAGE, "%s: '%s' exists and is not a directory; give another name with --save", option, dir);
+        return rp_fail(err, RP_USAGE, "%s: '%s' exists and is not a directory; give another name with --save", option,
+                       dir);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         RP_FREE char *path = rp_asprintf("%s/%s", dir, files[i]);
         if (check_file(path, option, force, err) < 0)
@@ -72,7 +75,8 @@ static int check_save(const char *save, int foreign, int force, struct rp_err *e
     RP_FREE char *path = trimmed(save);
     if (foreign && !is_below_here(path))
         return rp_fail(err, RP_USAGE,
-                       "run.save: a recipe can only name a file below the working directory, not '%s'; to write there, give --save",
+                       "run.save: a recipe can only name a file below the working directory, not '%s'; to write there, "
+                       "give --save",
                        save);
     if (rp_checkpoint_is_directory(save)) {
         if (check_directory(path, option, force, err) == 0)
@@ -102,7 +106,8 @@ static void note_checkpoint(struct rp_progress *progress, const json_t *found)
     if (is.loss_scale)
         RP_FORMAT(scale, "; the loss scale goes on with %.17g", (double)is.loss_scale->scale);
     if (is.optimizer_state)
-        rp_progress_note(progress, "--init: weights and optimizer state after %lld step%s%s", (long long)is.steps, rp_s(is.steps), scale);
+        rp_progress_note(progress, "--init: weights and optimizer state after %lld step%s%s", (long long)is.steps,
+                         rp_s(is.steps), scale);
     else
         rp_progress_note(progress, "--init: weights without optimizer state, which starts at 0");
     if (is.types_n > 1 || !is.types_n || strcmp(is.types[0], "F32") != 0)
@@ -111,12 +116,14 @@ static void note_checkpoint(struct rp_progress *progress, const json_t *found)
         RP_FREE char *before = rp_asprintf("--init: a file of %s; initialised from seed.init instead", is.class);
         note_names(progress, before, is.initialised, is.initialised_n);
     }
-    note_names(progress, "config.json: ignored, they do not affect the arithmetic", is.config_ignored, is.config_ignored_n);
+    note_names(progress, "config.json: ignored, they do not affect the arithmetic", is.config_ignored,
+               is.config_ignored_n);
     note_names(progress, "config.json: unknown settings, not compared", is.config_unknown, is.config_unknown_n);
     rp_object_fini(&is, &rp_type_init_facts);
 }
 
-int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_progress *progress, json_t **found, struct rp_err *err)
+int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_progress *progress, json_t **found,
+                             struct rp_err *err)
 {
     const char *init = r->run_init, *save = r->run_save;
     if (init && *init && rp_checkpoint_check(init, r, found, err) < 0) {
@@ -129,7 +136,9 @@ int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_pro
     if (!save || !*save)
         return 0;
     if (r->run_save_precision != RP_PRECISION_fp32 && !rp_checkpoint_is_directory(save))
-        return rp_fail(err, RP_USAGE, "run.save_precision %s is for a directory, as --save %s/; a file has the optimizer state too, and stays fp32",
+        return rp_fail(err, RP_USAGE,
+                       "run.save_precision %s is for a directory, as --save %s/; a file has the optimizer state too, "
+                       "and stays fp32",
                        rp_choice_name(RP_PRECISIONS, r->run_save_precision), save);
     return check_save(save, r->origin[RP_KEY_run_save] != RP_FROM_COMMAND_LINE, force, err);
 }
@@ -146,9 +155,12 @@ int rp_run_check_room(const struct rp_recipe *r, const struct rp_plan *plan, str
     RP_FREE char *dir = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? rp_strdup(path) : rp_folder_of(path);
     if (statvfs(dir, &fs) < 0 || fs.f_blocks == 0) /* unknown */
         return 0;
-    uint64_t need = plan->parameters * sizeof(float) + (r->run_save_precision == RP_PRECISION_fp32 ? plan->bytes[RP_CLASS_OPTIMIZER] : 0);
+    uint64_t need = plan->parameters * sizeof(float) +
+                    (r->run_save_precision == RP_PRECISION_fp32 ? plan->bytes[RP_CLASS_OPTIMIZER] : 0);
     if ((double)fs.f_bavail * (double)fs.f_frsize >= (double)need)
         return 0;
-    return rp_fail(err, RP_IO, "--save: '%s' will take %.1f MiB, and %.1f MiB are free there; free some space or name another place", save,
-                   (double)need * mib, (double)fs.f_bavail * (double)fs.f_frsize * mib);
+    return rp_fail(
+        err, RP_IO,
+        "--save: '%s' will take %.1f MiB, and %.1f MiB are free there; free some space or name another place", save,
+        (double)need * mib, (double)fs.f_bavail * (double)fs.f_frsize * mib);
 }

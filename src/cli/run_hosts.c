@@ -24,7 +24,8 @@ static int check_options(const struct rp_run_opts *o, struct rp_err *err)
                                                         : NULL;
     if (!other)
         return 0;
-    return rp_fail(err, RP_USAGE, "--hosts starts all processes itself: leave out %s (ranks of a host: NAME:N, or --ranks-per-node)",
+    return rp_fail(err, RP_USAGE,
+                   "--hosts starts all processes itself: leave out %s (ranks of a host: NAME:N, or --ranks-per-node)",
                    other);
 }
 
@@ -32,11 +33,11 @@ static int check_hosts(const struct rp_hosts *h, struct rp_err *err)
 {
     const char *first = h->entry[0].name;
     if (h->here < 0)
-        return rp_fail(
-            err, RP_USAGE,
-            "--hosts: none of them is this machine, whose process leads and seals: add localhost to the list, or run this command on "
-            "%s ('ssh %s repro run ...')",
-            first, first);
+        return rp_fail(err, RP_USAGE,
+                       "--hosts: none of them is this machine, whose process leads and seals: add localhost to the "
+                       "list, or run this command on "
+                       "%s ('ssh %s repro run ...')",
+                       first, first);
     if (h->n < 2)
         return rp_fail(err, RP_USAGE, "--hosts: this machine is the only one: give --ranks");
     return 0;
@@ -68,9 +69,10 @@ static json_t *make_order(const struct rp_run_opts *o, const struct rp_recipe *r
     }
     free(settings);
     json_t *order =
-        json_pack("{s:s?, s:{s:s, s:s, s:o}, s:o, s:s?, s:b, s:b, s:I}", "directory", here, "recipe", "name", path ? path : r->source_name,
-                  "text", rp_buf_text(&r->source), "config", config_of(r), "set", set, "store", o->store, "identify", o->identify,
-                  "different", o->other_programs, "timeout", (json_int_t)(o->joining.timeout ? o->joining.timeout : TIMEOUT_S));
+        json_pack("{s:s?, s:{s:s, s:s, s:o}, s:o, s:s?, s:b, s:b, s:I}", "directory", here, "recipe", "name",
+                  path ? path : r->source_name, "text", rp_buf_text(&r->source), "config", config_of(r), "set", set,
+                  "store", o->store, "identify", o->identify, "different", o->other_programs, "timeout",
+                  (json_int_t)(o->joining.timeout ? o->joining.timeout : TIMEOUT_S));
     return order ? order : rp_fail_null(err, RP_USAGE, "--hosts: a path or setting is not UTF-8");
 }
 
@@ -97,8 +99,8 @@ static int load_key(struct rp_job_key *key, const struct rp_joining_opts *o, str
     return given ? given : rp_job_key_new(key, err);
 }
 
-static int start_others(struct rp_run_hosts *h, const struct rp_hosts *all, const json_t *order, const struct rp_run_opts *o,
-                        struct rp_err *err)
+static int start_others(struct rp_run_hosts *h, const struct rp_hosts *all, const json_t *order,
+                        const struct rp_run_opts *o, struct rp_err *err)
 {
     const size_t n = (size_t)all->n - 1;
     RP_FREE const char **host = rp_alloc(n * sizeof *host);
@@ -131,8 +133,8 @@ static int start_others(struct rp_run_hosts *h, const struct rp_hosts *all, cons
     return h->ssh ? 0 : -1;
 }
 
-int rp_run_hosts_start(struct rp_run_hosts *h, const struct rp_run_opts *o, const struct rp_recipe *r, struct rp_progress *progress,
-                       struct rp_err *err)
+int rp_run_hosts_start(struct rp_run_hosts *h, const struct rp_run_opts *o, const struct rp_recipe *r,
+                       struct rp_progress *progress, struct rp_err *err)
 {
     __attribute__((cleanup(rp_hosts_fini))) struct rp_hosts all;
     if (rp_hosts_parse(&all, o->hosts, err) < 0 || check_options(o, err) < 0 || check_hosts(&all, err) < 0)

@@ -23,8 +23,8 @@ static char *default_name(const char *recipe_name, uint64_t started_ns)
     const char *name = rp_base_name(recipe_name), *colon = name == recipe_name ? strrchr(name, ':') : NULL;
     name = colon ? colon + 1 : name;
     size_t len = strlen(name) - (rp_ends_with(name, ".yaml") ? 5 : 0);
-    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ" RP_BUNDLE_ENDING, (int)len, name, time, time + 5, time + 8, time + 11,
-                       time + 14, time + 17);
+    return rp_asprintf("%.*s-%.4s%.2s%.2sT%.2s%.2s%.2sZ" RP_BUNDLE_ENDING, (int)len, name, time, time + 5, time + 8,
+                       time + 11, time + 14, time + 17);
 }
 
 /* "a.repro.tar.zst" -> "a-2.repro.tar.zst" */
@@ -73,8 +73,8 @@ static int write_pipe(struct rp_run_output *out, const struct rp_buf *file, stru
     return rp_fail(err, RP_IO, "cannot write the bundle to standard output: %s", strerror(errno));
 }
 
-int rp_run_output_choose(struct rp_run_output *out, const char *given, int force, const char *recipe_name, uint64_t started_ns,
-                         struct rp_err *err)
+int rp_run_output_choose(struct rp_run_output *out, const char *given, int force, const char *recipe_name,
+                         uint64_t started_ns, struct rp_err *err)
 {
     struct stat st;
     RP_FREE char *own = default_name(recipe_name, started_ns);
@@ -95,7 +95,8 @@ int rp_run_output_choose(struct rp_run_output *out, const char *given, int force
 }
 
 /* Writes out->path, or the next free name. */
-static int write_new(struct rp_run_output *out, const struct rp_buf *file, struct rp_progress *progress, struct rp_err *err)
+static int write_new(struct rp_run_output *out, const struct rp_buf *file, struct rp_progress *progress,
+                     struct rp_err *err)
 {
     RP_FREE char *wanted = rp_strdup(out->path);
     for (int i = 2; rp_write_new_file(out->path, file->data, file->size, 0644, err) < 0; i++) {
@@ -105,15 +106,18 @@ static int write_new(struct rp_run_output *out, const struct rp_buf *file, struc
         out->taken = 1;
     }
     if (out->taken)
-        rp_progress_note(progress, "'%s' appeared during the run and was not replaced; the bundle is '%s'", wanted, out->path);
+        rp_progress_note(progress, "'%s' appeared during the run and was not replaced; the bundle is '%s'", wanted,
+                         out->path);
     return 0;
 }
 
-int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_progress *progress, struct rp_err *err)
+int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_progress *progress,
+                        struct rp_err *err)
 {
     if (out->piped)
         return write_pipe(out, file, err);
-    if ((force ? rp_write_file(out->path, file->data, file->size, 0644, err) : write_new(out, file, progress, err)) == 0)
+    if ((force ? rp_write_file(out->path, file->data, file->size, 0644, err) : write_new(out, file, progress, err)) ==
+        0)
         return 0;
     struct rp_err ignored;
     const char *tmp = getenv("TMPDIR");
@@ -148,8 +152,11 @@ int rp_run_output_verify(const struct rp_run_output *out, struct rp_err *err)
         return 0;
     if (rp_verify(&v, path, &o, &why) == 0)
         return 0;
-    return rp_fail(err, RP_BUG, "'%s' is sealed, but does not verify: %s; if 'repro selftest' finds this device right, please report it "
-                                "with that file", out->path, why.msg);
+    return rp_fail(
+        err, RP_BUG,
+        "'%s' is sealed, but does not verify: %s; if 'repro selftest' finds this device right, please report it "
+        "with that file",
+        out->path, why.msg);
 }
 
 void rp_run_output_fini(struct rp_run_output *out)

@@ -55,7 +55,8 @@ static json_t *row_json(const struct rp_operation_times *t, const struct rp_prof
                             (double)t->calls / steps, "seconds", t->seconds / steps, "share", t->seconds / p->seconds,
                             "flops", t->flops / steps, "bytes", t->bytes / steps);
     add_rate(row, "flops_per_s", "of_gemm", t->flops, t->seconds, best ? best->gemm_flops_per_s : NAN);
-    add_rate(row, "bytes_per_s", "of_copy", t->bytes, t->seconds, best && !(t->flops > 0) ? best->copy_bytes_per_s : NAN);
+    add_rate(row, "bytes_per_s", "of_copy", t->bytes, t->seconds,
+             best && !(t->flops > 0) ? best->copy_bytes_per_s : NAN);
     return row;
 }
 

@@ -101,7 +101,8 @@ static void imply_title(struct rp_run_session *r, const struct rp_recipe *own)
 /* ---- loading ---- */
 
 /* set 0: without the command line. */
-static int load_once(const struct rp_run_session *r, struct rp_recipe *out, const char *backend, int set, struct rp_err *err)
+static int load_once(const struct rp_run_session *r, struct rp_recipe *out, const char *backend, int set,
+                     struct rp_err *err)
 {
     int n;
     char **settings = rp_run_settings(r->o, &n);
@@ -164,9 +165,11 @@ void rp_run_note_processors(struct rp_run_session *r)
     if (r->backend->separate_memory)
         return;
     if (here > cpus)
-        rp_progress_note(&r->progress, "%d ranks on %d processor%s of this machine: they take turns", here, cpus, rp_s(cpus));
+        rp_progress_note(&r->progress, "%d ranks on %d processor%s of this machine: they take turns", here, cpus,
+                         rp_s(cpus));
     else if (here * r->recipe.run_threads > cpus)
-        rp_progress_note(&r->progress, "%d threads on %d processor%s of this machine: they take turns, and each needs memory",
+        rp_progress_note(&r->progress,
+                         "%d threads on %d processor%s of this machine: they take turns, and each needs memory",
                          here * (int)r->recipe.run_threads, cpus, rp_s(cpus));
 }
 

@@ -1,7 +1,7 @@
 /* TLS 1.3 by OpenSSL over a non-blocking socket.
  *
- * OpenSSL writes records into `out`, from which they are sent many at a time; it reads through a large buffer of its own. So the only thing
- * that it ever waits for is bytes to read, and no call of it raises SIGPIPE. */
+ * OpenSSL writes records into `out`, from which they are sent many at a time; it reads through a large buffer of its
+ * own. So the only thing that it ever waits for is bytes to read, and no call of it raises SIGPIPE. */
 #include "comm/channel.h"
 
 #include "base/buf.h"
@@ -135,7 +135,8 @@ static SSL_SESSION *session_of(struct rp_channel *c, const char *identity)
     unsigned char key[RP_SECRET_SIZE];
     SSL_SESSION *s = SSL_SESSION_new();
     rp_secret_derive(key, c->key, "repro channel 1", identity, strlen(identity));
-    if (s && (!SSL_SESSION_set1_master_key(s, key, sizeof key) || !SSL_SESSION_set_cipher(s, SSL_CIPHER_find(c->ssl, cipher)) ||
+    if (s && (!SSL_SESSION_set1_master_key(s, key, sizeof key) ||
+              !SSL_SESSION_set_cipher(s, SSL_CIPHER_find(c->ssl, cipher)) ||
               !SSL_SESSION_set_protocol_version(s, TLS1_3_VERSION) ||
               !SSL_SESSION_set1_id_context(s, (const unsigned char *)SESSION_CONTEXT, sizeof SESSION_CONTEXT - 1))) {
         SSL_SESSION_free(s);
@@ -164,7 +165,8 @@ static int server_key(SSL *ssl, const unsigned char *id, size_t size, SSL_SESSIO
     *session = NULL;
     c->peer = -2;
     if (from == -2) {
-        (void)rp_fail(&c->failed, RP_SIGNATURE, "a connection with the identity '%.*s', not one for rank %d of job '%s'",
+        (void)rp_fail(&c->failed, RP_SIGNATURE,
+                      "a connection with the identity '%.*s', not one for rank %d of job '%s'",
                       (int)(size < IDENTITY_MAX ? size : IDENTITY_MAX), (const char *)id, c->own, c->job);
         return 0;
     }
@@ -213,8 +215,9 @@ static void make_context(void)
 static int is_about_the_key(unsigned long e)
 {
     const int reason = ERR_GET_REASON(e);
-    return reason > SSL_AD_REASON_OFFSET || reason == SSL_R_BINDER_DOES_NOT_VERIFY || reason == SSL_R_CERTIFICATE_VERIFY_FAILED ||
-           reason == SSL_R_DIGEST_CHECK_FAILED || reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC || reason == SSL_R_NO_SHARED_CIPHER ||
+    return reason > SSL_AD_REASON_OFFSET || reason == SSL_R_BINDER_DOES_NOT_VERIFY ||
+           reason == SSL_R_CERTIFICATE_VERIFY_FAILED || reason == SSL_R_DIGEST_CHECK_FAILED ||
+           reason == SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC || reason == SSL_R_NO_SHARED_CIPHER ||
            reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM || reason == SSL_R_MISSING_SIGALGS_EXTENSION;
 }
 
@@ -230,9 +233,11 @@ static int channel_fail(struct rp_channel *c, const char *doing, struct rp_err *
     else if (c->eof)
         (void)rp_fail(&c->failed, RP_UNAVAILABLE, "%s: the other side closed the connection", doing);
     else if (is_about_the_key(e))
-        (void)rp_fail(&c->failed, RP_SIGNATURE, "%s: the other side does not have the key of this job (TLS: %s)", doing, why ? why : "refused");
+        (void)rp_fail(&c->failed, RP_SIGNATURE, "%s: the other side does not have the key of this job (TLS: %s)", doing,
+                      why ? why : "refused");
     else
-        (void)rp_fail(&c->failed, RP_MALFORMED, "%s: the other side does not speak this protocol (TLS: %s)", doing, why ? why : "failed");
+        (void)rp_fail(&c->failed, RP_MALFORMED, "%s: the other side does not speak this protocol (TLS: %s)", doing,
+                      why ? why : "failed");
     ERR_clear_error();
     *err = c->failed;
     return -1;
@@ -252,8 +257,8 @@ static struct rp_channel *channel_new(int fd, const struct rp_channel_opts *o, i
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     RP_FD socket = fd;
     if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX) || !rp_secret_is_name(o->purpose, PURPOSE_MAX))
-        return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'", o->job,
-                            RP_CHANNEL_JOB_MAX);
+        return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'",
+                            o->job, RP_CHANNEL_JOB_MAX);
     pthread_once(&once, make_context);
     const int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
@@ -290,8 +295,9 @@ struct rp_channel *rp_channel_connect(int fd, const struct rp_channel_opts *o, i
     return c;
 }
 
-struct rp_channel *rp_channel_accept(int fd, const struct rp_channel_opts *o, int (*admit)(void *arg, int rank, struct rp_err *err),
-                                     void *arg, struct rp_err *err)
+struct rp_channel *rp_channel_accept(int fd, const struct rp_channel_opts *o,
+                                     int (*admit)(void *arg, int rank, struct rp_err *err), void *arg,
+                                     struct rp_err *err)
 {
     struct rp_channel *c = channel_new(fd, o, 1, err);
     if (!c)

@@ -15,8 +15,10 @@ const char *rp_group_name(enum rp_group g)
 
 void rp_comm_set_coords(struct rp_comm *c, int rank, struct rp_degrees l)
 {
-    const int t = rank % l.tensor, d = rank / l.tensor % l.data, p = rank / l.tensor / l.data, stage = l.data * l.tensor;
-    const int world[RP_GROUPS] = {[RP_GROUP_WORLD] = rank, [RP_GROUP_DATA] = d, [RP_GROUP_TENSOR] = t, [RP_GROUP_PIPELINE] = p};
+    const int t = rank % l.tensor, d = rank / l.tensor % l.data, p = rank / l.tensor / l.data,
+              stage = l.data * l.tensor;
+    const int world[RP_GROUPS] = {
+        [RP_GROUP_WORLD] = rank, [RP_GROUP_DATA] = d, [RP_GROUP_TENSOR] = t, [RP_GROUP_PIPELINE] = p};
     const int size[RP_GROUPS] = {stage * l.pipeline, l.data, l.tensor, l.pipeline};
     const int stride[RP_GROUPS] = {1, l.tensor, 1, stage};
     RP_BUG_IF(rank < 0 || rank >= size[RP_GROUP_WORLD]);
@@ -28,7 +30,8 @@ void rp_comm_set_coords(struct rp_comm *c, int rank, struct rp_degrees l)
     }
 }
 
-static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, int on_device, struct rp_err *err)
+static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, int on_device,
+                    struct rp_err *err)
 {
     int (*const run)(struct rp_comm *, enum rp_group, const struct rp_transfer *, int, struct rp_err *) =
         on_device && c->op->exchange_device ? c->op->exchange_device : c->op->exchange;
@@ -79,7 +82,8 @@ int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void
     return rp_comm_exchange(c, g, t, p.n, err);
 }
 
-int rp_comm_all_gather_pieces(struct rp_comm *c, enum rp_group g, void *data, const struct rp_piece *piece, struct rp_err *err)
+int rp_comm_all_gather_pieces(struct rp_comm *c, enum rp_group g, void *data, const struct rp_piece *piece,
+                              struct rp_err *err)
 {
     const int n = c->size[g], own = c->rank[g];
     RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)n * sizeof *t);

@@ -24,7 +24,8 @@ static const char welcome[RP_GREET_WELCOME] = "RPL5";
 static void greeting_mac(const struct rp_greeting *g, const char *label, size_t at, unsigned char out[MAC])
 {
     unsigned char key[RP_SECRET_SIZE], labelled[RP_SECRET_SIZE];
-    rp_secret_derive(key, g->opts->channel.key, "repro local 1", g->opts->channel.purpose, strlen(g->opts->channel.purpose));
+    rp_secret_derive(key, g->opts->channel.key, "repro local 1", g->opts->channel.purpose,
+                     strlen(g->opts->channel.purpose));
     rp_secret_derive(labelled, key, label, NULL, 0);
     rp_secret_mac(out, labelled, sizeof labelled, g->talk, at);
     explicit_bzero(key, sizeof key);
@@ -38,7 +39,9 @@ static int send_message(struct rp_greeting *g, size_t at, size_t size, const cha
         greeting_mac(g, label, at + size - MAC, g->talk + at + size - MAC);
     g->size = at + size;
     const ssize_t n = RP_RETRY(send(g->fd, g->talk + at, size, MSG_NOSIGNAL | MSG_DONTWAIT));
-    return n == (ssize_t)size ? 0 : rp_fail(err, RP_UNAVAILABLE, "cannot send the greeting: %s", n < 0 ? strerror(errno) : "cut off");
+    return n == (ssize_t)size
+               ? 0
+               : rp_fail(err, RP_UNAVAILABLE, "cannot send the greeting: %s", n < 0 ? strerror(errno) : "cut off");
 }
 
 /* 1: the whole message is there and its magic is right; 0: not yet. */
@@ -62,7 +65,8 @@ static int check_mac(const struct rp_greeting *g, size_t at, size_t size, const 
     greeting_mac(g, label, at + size - MAC, mac);
     if (rp_secret_equal(mac, g->talk + at + size - MAC, MAC))
         return 0;
-    return rp_fail(err, RP_SIGNATURE, "%s does not have the key of this job", g->client ? "the listening process" : "a connecting process");
+    return rp_fail(err, RP_SIGNATURE, "%s does not have the key of this job",
+                   g->client ? "the listening process" : "a connecting process");
 }
 
 /* ---- both sides: TLS ---- */
@@ -144,7 +148,9 @@ static void make_offer(struct rp_greeting *g)
     const uint64_t own = rp_get_le(g->talk + 16, 8), other = rp_get_le(g->talk + CHALLENGE_AT + 8, 8);
     unsigned char *offer = g->talk + PROOF_AT + 8;
     struct rp_err ignored;
-    if (!own || !other || rp_rings_create(&g->rings, own == other ? RP_RING_MEMFD : RP_RING_FILE, g->opts->ring_bytes, offer, &ignored) < 0)
+    if (!own || !other ||
+        rp_rings_create(&g->rings, own == other ? RP_RING_MEMFD : RP_RING_FILE, g->opts->ring_bytes, offer, &ignored) <
+            0)
         memset(offer, 0, RP_RING_OFFER);
 }
 
@@ -205,8 +211,8 @@ static int step_hello(struct rp_greeting *g, struct rp_err *err)
     memcpy(job, o->job, strnlen(o->job, sizeof job));
     const uint64_t from = rp_get_le(g->talk + 4, 4), to = rp_get_le(g->talk + 8, 4);
     if (memcmp(g->talk + 56, job, sizeof job) != 0 || to != (uint32_t)o->own || from > INT32_MAX)
-        return rp_fail(err, RP_SIGNATURE, "a connection for rank %u of the job '%.*s', not for rank %d of job '%s'", (unsigned)to,
-                       RP_CHANNEL_JOB_MAX, (const char *)g->talk + 56, o->own, o->job);
+        return rp_fail(err, RP_SIGNATURE, "a connection for rank %u of the job '%.*s', not for rank %d of job '%s'",
+                       (unsigned)to, RP_CHANNEL_JOB_MAX, (const char *)g->talk + 56, o->own, o->job);
     g->rank = (int)from;
     g->one_host = 1;
     if (!g->opts->admit(g->opts->admit_arg, g->rank, 1, err))
@@ -227,7 +233,8 @@ static int step_proof(struct rp_greeting *g, struct rp_err *err)
     const int r = receive_message(g, PROOF_AT, RP_GREET_PROOF, "RPL3", err);
     if (r <= 0)
         return r;
-    if (check_mac(g, PROOF_AT, RP_GREET_PROOF, "client", err) < 0 || !g->opts->admit(g->opts->admit_arg, g->rank, 1, err))
+    if (check_mac(g, PROOF_AT, RP_GREET_PROOF, "client", err) < 0 ||
+        !g->opts->admit(g->opts->admit_arg, g->rank, 1, err))
         return -1;
     const int joined = !g->opts->no_rings && rp_rings_join(&g->rings, g->talk + PROOF_AT + 8, &ignored) == 0;
     memset(g->talk + ANSWER_AT, 0, RP_GREET_ANSWER);
@@ -242,10 +249,16 @@ static int step_proof(struct rp_greeting *g, struct rp_err *err)
 
 /* ---- a greeting ---- */
 
-int rp_greet_start(struct rp_greeting *g, const struct rp_greet_opts *o, int fd, int client, int rank, int one_host, struct rp_err *err)
+int rp_greet_start(struct rp_greeting *g, const struct rp_greet_opts *o, int fd, int client, int rank, int one_host,
+                   struct rp_err *err)
 {
-    *g = (struct rp_greeting){.opts = o, .fd = fd, .client = client, .rank = client ? rank : -1, .one_host = client && one_host,
-                              .state = FIRST_BYTE, .rings = {.fd = -1}};
+    *g = (struct rp_greeting){.opts = o,
+                              .fd = fd,
+                              .client = client,
+                              .rank = client ? rank : -1,
+                              .one_host = client && one_host,
+                              .state = FIRST_BYTE,
+                              .rings = {.fd = -1}};
     if (!client)
         return 0;
     return one_host ? send_hello(g, err) : start_tls(g, err);

@@ -17,7 +17,8 @@
 const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96])
 {
     const struct rp_mesh_peer *p = &m->peers[rank];
-    snprintf(out, 96, strchr(p->address, ':') ? "rank %d ([%.60s]:%d)" : "rank %d (%.60s:%d)", rank, p->address, p->port);
+    snprintf(out, 96, strchr(p->address, ':') ? "rank %d ([%.60s]:%d)" : "rank %d (%.60s:%d)", rank, p->address,
+             p->port);
     return out;
 }
 
@@ -39,7 +40,8 @@ static int add_transfers(struct mesh_exchange *x, struct links *all, int n, stru
         if (!x->t[i].bytes)
             continue;
         if (!l->open)
-            return rp_fail(err, RP_BUG, "rank %d exchanges bytes with rank %d, but only ranks with a group in common were connected",
+            return rp_fail(err, RP_BUG,
+                           "rank %d exchanges bytes with rank %d, but only ranks with a group in common were connected",
                            x->comm->rank[RP_GROUP_WORLD], rank);
         if (l->in.next < 0 && l->out.next < 0)
             all->l[all->n++] = l;
@@ -98,7 +100,8 @@ static int check_time(struct mesh_exchange *x, struct links *all, int rank, stru
             return -1;
     if (x->m->opts.silence_s > 0 && (double)(now - all->moved_ns) > x->m->opts.silence_s * 1e9) {
         x->cause = (struct mesh_head){.failed = 1, .what = RP_UNAVAILABLE, .rank = rank};
-        return rp_fail(err, RP_UNAVAILABLE, "no byte from %s for %.1f s", rp_mesh_name(x->m, rank, name), (double)(now - all->moved_ns) * 1e-9);
+        return rp_fail(err, RP_UNAVAILABLE, "no byte from %s for %.1f s", rp_mesh_name(x->m, rank, name),
+                       (double)(now - all->moved_ns) * 1e-9);
     }
     return 0;
 }
@@ -136,7 +139,8 @@ static int move_all(struct mesh_exchange *x, struct links *all, struct rp_err *e
         count_idle(x->comm, all, moved || !all->n);
         if (moved) {
             asked = 0;
-            if (turns % 8 == 0 && all->n && (all->moved_ns = rp_now_ns()) && check_time(x, all, all->l[0]->rank, err) < 0)
+            if (turns % 8 == 0 && all->n && (all->moved_ns = rp_now_ns()) &&
+                check_time(x, all, all->l[0]->rank, err) < 0)
                 return -1;
         } else if (x->m->spin && !asked && rp_now_ns() - all->idle_ns < SPIN_NS) {
             continue;
@@ -193,7 +197,8 @@ static void release_group(struct mesh_exchange *x, int failed, const struct rp_e
         rp_mesh_link_notify(&m->links[i], &m->cause);
 }
 
-static int exchange(struct rp_mesh *m, struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, int on_device, struct rp_err *err)
+static int exchange(struct rp_mesh *m, struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n,
+                    int on_device, struct rp_err *err)
 {
     RP_FREE int *next = rp_alloc((size_t)n * sizeof *next);
     RP_FREE struct mesh_link **links = rp_alloc((size_t)m->world * sizeof(struct mesh_link *));
@@ -355,8 +360,8 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
     struct rp_mesh_memory memory;
     if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
         close(o->listener);
-        return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'", o->job,
-                            RP_CHANNEL_JOB_MAX);
+        return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'",
+                            o->job, RP_CHANNEL_JOB_MAX);
     }
     struct rp_mesh *m = rp_alloc(sizeof *m);
     m->world = o->layout.data * o->layout.tensor * o->layout.pipeline;
@@ -372,8 +377,13 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
                                       .no_rings = o->no_rings};
     m->links = rp_alloc((size_t)m->world * sizeof *m->links);
     for (int i = 0; i < m->world; i++)
-        m->links[i] = (struct mesh_link){.rank = i, .wanted = rp_mesh_connected(o->layout, o->sparse, o->rank, i), .fd = -1,
-                                         .connecting = -1, .rings = {.fd = -1}, .in = {.next = -1}, .out = {.next = -1}};
+        m->links[i] = (struct mesh_link){.rank = i,
+                                         .wanted = rp_mesh_connected(o->layout, o->sparse, o->rank, i),
+                                         .fd = -1,
+                                         .connecting = -1,
+                                         .rings = {.fd = -1},
+                                         .in = {.next = -1},
+                                         .out = {.next = -1}};
     if (rp_mesh_open_links(m, err) < 0) {
         mesh_close(&m->comm);
         return NULL;

@@ -35,7 +35,12 @@ void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h)
 int rp_mesh_head_read(struct mesh_head *h, const unsigned char in[HEAD])
 {
     const int failed = memcmp(in, "RPX1", 4) == 0;
-    *h = (struct mesh_head){failed, in[4], (int)rp_get_le(in + 8, 4), (int)rp_get_le(in + 12, 4), rp_get_le(in + 16, 8), rp_get_le(in + 24, 8)};
+    *h = (struct mesh_head){failed,
+                            in[4],
+                            (int)rp_get_le(in + 8, 4),
+                            (int)rp_get_le(in + 12, 4),
+                            rp_get_le(in + 16, 8),
+                            rp_get_le(in + 24, 8)};
     return failed || memcmp(in, "RPM1", 4) == 0 ? 0 : -1;
 }
 
@@ -53,13 +58,16 @@ static int fail_mismatch(const struct mesh_exchange *x, struct rp_err *err)
     const struct mesh_head *h = &x->cause;
     char name[96];
     if (h->number == h->bytes)
-        return rp_fail(err, RP_MISMATCH, "%s sent rank %d another message than it expected", rp_mesh_name(x->m, h->rank, name), h->to);
-    return rp_fail(err, RP_MISMATCH, "%s sent %llu bytes to rank %d, which expected %llu", rp_mesh_name(x->m, h->rank, name),
-                   (unsigned long long)h->number, h->to, (unsigned long long)h->bytes);
+        return rp_fail(err, RP_MISMATCH, "%s sent rank %d another message than it expected",
+                       rp_mesh_name(x->m, h->rank, name), h->to);
+    return rp_fail(err, RP_MISMATCH, "%s sent %llu bytes to rank %d, which expected %llu",
+                   rp_mesh_name(x->m, h->rank, name), (unsigned long long)h->number, h->to,
+                   (unsigned long long)h->bytes);
 }
 
 /* The other side gave up, and says because of which rank. */
-static int fail_reported(struct mesh_exchange *x, const struct mesh_link *l, const struct mesh_head *h, struct rp_err *err)
+static int fail_reported(struct mesh_exchange *x, const struct mesh_link *l, const struct mesh_head *h,
+                         struct rp_err *err)
 {
     const int own = x->comm->rank[RP_GROUP_WORLD];
     char name[96], cause[96];
@@ -108,8 +116,8 @@ static int link_read(struct mesh_link *l, void *data, size_t size, size_t *got, 
 /* ---- data ---- */
 
 /* Bytes [at, at + *size) of a message's data that can be sent now. */
-static const unsigned char *data_to_send(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t, uint64_t at, size_t *size,
-                                         struct rp_err *err)
+static const unsigned char *data_to_send(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t,
+                                         uint64_t at, size_t *size, struct rp_err *err)
 {
     *size = t->bytes - (size_t)at;
     if (!x->on_device)
@@ -128,7 +136,8 @@ static const unsigned char *data_to_send(const struct mesh_exchange *x, struct m
 }
 
 /* Where bytes of a message's data go from `at` on: *size of them. */
-static unsigned char *place_for_data(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t, uint64_t at, size_t *size)
+static unsigned char *place_for_data(const struct mesh_exchange *x, struct mesh_way *w, const struct rp_transfer *t,
+                                     uint64_t at, size_t *size)
 {
     *size = t->bytes - (size_t)at;
     if (!x->on_device)
@@ -144,7 +153,8 @@ static unsigned char *place_for_data(const struct mesh_exchange *x, struct mesh_
 }
 
 /* Data has arrived up to `at`: a full window goes to the device. */
-static int pass_window_on(const struct mesh_exchange *x, const struct mesh_way *w, const struct rp_transfer *t, uint64_t at, struct rp_err *err)
+static int pass_window_on(const struct mesh_exchange *x, const struct mesh_way *w, const struct rp_transfer *t,
+                          uint64_t at, struct rp_err *err)
 {
     if (!x->on_device || at != w->to || at == w->from)
         return 0;
@@ -182,7 +192,8 @@ static int move_out(struct mesh_exchange *x, struct mesh_link *l, struct rp_err 
     int moved = 0;
     for (int k = 0; k < PIECES && w->next >= 0; k++) {
         const struct rp_transfer *now = &x->t[w->next];
-        const struct mesh_head head = {.what = x->g, .rank = x->comm->rank[RP_GROUP_WORLD], .number = w->number, .bytes = now->bytes};
+        const struct mesh_head head = {
+            .what = x->g, .rank = x->comm->rank[RP_GROUP_WORLD], .number = w->number, .bytes = now->bytes};
         size_t took = 0, size;
         if (w->at == 0)
             rp_mesh_head_write(w->head, &head);
@@ -222,9 +233,11 @@ static int check_head(struct mesh_exchange *x, const struct mesh_link *l, uint64
         return 0;
     x->cause = (struct mesh_head){.failed = 1, .what = RP_MISMATCH, .rank = l->rank, .to = own};
     if (h.what != x->g || h.number != l->in.number || h.rank != l->rank)
-        return rp_fail(err, RP_MISMATCH, "%s sent message %llu of the %s group to rank %d, which expected message %llu of the %s group",
+        return rp_fail(err, RP_MISMATCH,
+                       "%s sent message %llu of the %s group to rank %d, which expected message %llu of the %s group",
                        rp_mesh_name(x->m, l->rank, name), (unsigned long long)h.number,
-                       h.what < RP_GROUPS ? rp_group_name((enum rp_group)h.what) : "?", own, (unsigned long long)l->in.number, rp_group_name(x->g));
+                       h.what < RP_GROUPS ? rp_group_name((enum rp_group)h.what) : "?", own,
+                       (unsigned long long)l->in.number, rp_group_name(x->g));
     x->cause.number = h.bytes;
     x->cause.bytes = bytes;
     return fail_mismatch(x, err);
@@ -345,7 +358,8 @@ int rp_mesh_link_cut(struct mesh_exchange *x, struct mesh_link *l, uint64_t now,
         return 0;
     l->checked_ns = now;
     const int fd = rp_channel_fd(l->channel);
-    const int again = getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 && (info.tcpi_retransmits || info.tcpi_probes);
+    const int again =
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 && (info.tcpi_retransmits || info.tcpi_probes);
     const int moved = ioctl(fd, SIOCOUTQ, &queued) < 0 || queued != l->unanswered;
     l->unanswered = queued;
     if (!again)

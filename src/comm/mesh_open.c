@@ -26,10 +26,11 @@ static int set_option(int fd, int level, int name, int value)
     return setsockopt(fd, level, name, &value, sizeof value);
 }
 
-/* A cut cable closes nothing: the kernel asks the other side after 5 s of silence, and gives up after 5 s more. It does not ask while data
- * waits to be acknowledged: rp_mesh_link_cut(). TCP_USER_TIMEOUT would also end connections to a rank that computes for so long that its
- * buffers are full. Ranks that share memory share a kernel, which closes what a dead process had open; asked by thousands of connections at
- * once, as those of 200 ranks are, it drops questions and ends connections of ranks that live. */
+/* A cut cable closes nothing: the kernel asks the other side after 5 s of silence, and gives up after 5 s more. It does
+ * not ask while data waits to be acknowledged: rp_mesh_link_cut(). TCP_USER_TIMEOUT would also end connections to a
+ * rank that computes for so long that its buffers are full. Ranks that share memory share a kernel, which closes what a
+ * dead process had open; asked by thousands of connections at once, as those of 200 ranks are, it drops questions and
+ * ends connections of ranks that live. */
 static void set_options(int fd, int has_memory)
 {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -43,11 +44,13 @@ static void set_options(int fd, int has_memory)
 
 static int resolve(const char *address, int port, int passive, struct addrinfo **out, struct rp_err *err)
 {
-    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | (passive ? AI_PASSIVE : 0), .ai_socktype = SOCK_STREAM};
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | (passive ? AI_PASSIVE : 0),
+                                   .ai_socktype = SOCK_STREAM};
     char service[16];
     RP_FORMAT(service, "%d", port);
     const int e = getaddrinfo(address, service, &hints, out);
-    return e == 0 ? 0 : rp_fail(err, RP_USAGE, "'%s' is not an IP address: %s", address ? address : "", gai_strerror(e));
+    return e == 0 ? 0
+                  : rp_fail(err, RP_USAGE, "'%s' is not an IP address: %s", address ? address : "", gai_strerror(e));
 }
 
 static int listen_at(const struct addrinfo *a)
@@ -74,7 +77,8 @@ int rp_mesh_listen(const char *address, int port, int *bound, struct rp_err *err
         freeaddrinfo(found);
     }
     if (fd < 0)
-        return rp_fail(err, RP_UNAVAILABLE, "cannot listen at port %d of %s: %s", port, address ? address : "this host", strerror(e));
+        return rp_fail(err, RP_UNAVAILABLE, "cannot listen at port %d of %s: %s", port, address ? address : "this host",
+                       strerror(e));
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
@@ -109,7 +113,8 @@ static int admit(void *arg, int rank, int one_host, struct rp_err *err)
     const struct rp_mesh *m = arg;
     const int own = m->opts.rank;
     if (rank <= own || rank >= m->world || !m->links[rank].wanted)
-        return rp_fail(err, RP_SIGNATURE, "a connection from rank %d to rank %d, which expects none from there", rank, own) == 0;
+        return rp_fail(err, RP_SIGNATURE, "a connection from rank %d to rank %d, which expects none from there", rank,
+                       own) == 0;
     if (m->links[rank].open)
         return rp_fail(err, RP_SIGNATURE, "a second connection from rank %d to rank %d", rank, own) == 0;
     if (one_host != (m->host[rank] == m->host[own]))
@@ -232,7 +237,8 @@ static int finish_connecting(struct rp_mesh *m, struct mesh_link *l, struct rp_e
         return rp_fail(err, RP_UNAVAILABLE, "%s", strerror(e ? e : errno));
     set_option(l->connecting, IPPROTO_TCP, TCP_NODELAY, 1);
     l->greeting = rp_alloc(sizeof *l->greeting);
-    if (rp_greet_start(l->greeting, &m->greet, rp_fd_take(&l->connecting), 1, l->rank, m->host[l->rank] == m->host[m->opts.rank], err) < 0)
+    if (rp_greet_start(l->greeting, &m->greet, rp_fd_take(&l->connecting), 1, l->rank,
+                       m->host[l->rank] == m->host[m->opts.rank], err) < 0)
         return -1;
     return 1;
 }
@@ -294,8 +300,8 @@ static int check_time(struct opening *o, struct rp_err *err)
             "%s did not connect to rank %d within %.1f s (%d of %d ranks missing; strangers refused: %d%s%s)", name,
             m->opts.rank, m->opts.open_s, o->missing, m->world, m->stats.refused, *refused ? ", the last one: " : "",
             refused);
-    return rp_fail(err, RP_UNAVAILABLE, "rank %d cannot connect to %s within %.1f s: %s (%d of %d ranks missing)", m->opts.rank, name,
-                   m->opts.open_s, *l->last.msg ? l->last.msg : "no answer", o->missing, m->world);
+    return rp_fail(err, RP_UNAVAILABLE, "rank %d cannot connect to %s within %.1f s: %s (%d of %d ranks missing)",
+                   m->opts.rank, name, m->opts.open_s, *l->last.msg ? l->last.msg : "no answer", o->missing, m->world);
 }
 
 static void wait_for_sockets(struct opening *o)
@@ -305,7 +311,8 @@ static void wait_for_sockets(struct opening *o)
     int ms = POLL_MS;
     o->polled[n++] = (struct pollfd){.fd = o->listener, .events = POLLIN};
     for (int i = 0; i < o->incoming_n; i++)
-        o->polled[n++] = (struct pollfd){.fd = rp_greet_fd(o->incoming[i].greeting), .events = rp_greet_events(o->incoming[i].greeting)};
+        o->polled[n++] = (struct pollfd){.fd = rp_greet_fd(o->incoming[i].greeting),
+                                         .events = rp_greet_events(o->incoming[i].greeting)};
     for (int i = 0; i < m->opts.rank; i++) {
         const struct mesh_link *l = &m->links[i];
         if (l->greeting)

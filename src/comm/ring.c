@@ -27,7 +27,8 @@ struct shared {
 _Static_assert(sizeof(struct shared) <= PAGE, "positions fit one page");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics between processes need no lock");
 
-/* ---- the offer, little-endian: kind, process, descriptor, zeros (32 bits each), bytes of a ring (64), token, zeros (64) ---- */
+/* ---- the offer, little-endian: kind, process, descriptor, zeros (32 bits each), bytes of a ring (64), token, zeros
+ * (64) ---- */
 
 uint64_t rp_ring_namespace(void)
 {
@@ -68,10 +69,13 @@ static int size_file(const struct rp_rings *r)
         errno = posix_fallocate(r->fd, 0, (off_t)r->map_size);
         return errno ? -1 : 0;
     }
-    return ftruncate(r->fd, (off_t)r->map_size) < 0 ? -1 : fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return ftruncate(r->fd, (off_t)r->map_size) < 0
+               ? -1
+               : fcntl(r->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 }
 
-int rp_rings_create(struct rp_rings *r, enum rp_ring_kind kind, size_t ring_bytes, unsigned char offer[RP_RING_OFFER], struct rp_err *err)
+int rp_rings_create(struct rp_rings *r, enum rp_ring_kind kind, size_t ring_bytes, unsigned char offer[RP_RING_OFFER],
+                    struct rp_err *err)
 {
     RP_BUG_IF(ring_bytes < RP_RING_LEAST || ring_bytes > RP_RING_MOST || (ring_bytes & (ring_bytes - 1)));
     *r = (struct rp_rings){.kind = kind, .map_size = PAGE + 2 * ring_bytes, .fd = -1};
@@ -132,8 +136,8 @@ int rp_rings_join(struct rp_rings *r, const unsigned char offer[RP_RING_OFFER], 
     *r = (struct rp_rings){.fd = -1};
     if (kind <= RP_RING_NONE || kind >= RP_RING_KINDS || ring_bytes < RP_RING_LEAST || ring_bytes > RP_RING_MOST ||
         (ring_bytes & (ring_bytes - 1)))
-        return rp_fail(err, RP_MALFORMED, "an offer of shared memory of kind %u with rings of %llu bytes", (unsigned)kind,
-                       (unsigned long long)ring_bytes);
+        return rp_fail(err, RP_MALFORMED, "an offer of shared memory of kind %u with rings of %llu bytes",
+                       (unsigned)kind, (unsigned long long)ring_bytes);
     r->kind = (enum rp_ring_kind)kind;
     r->map_size = PAGE + 2 * ring_bytes;
     RP_FD fd = open_offered(offer, r->kind);

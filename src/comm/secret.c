@@ -47,8 +47,8 @@ void rp_secret_mac(unsigned char out[RP_SECRET_SIZE], const void *key, size_t ke
     explicit_bzero(&h, sizeof h);
 }
 
-void rp_secret_derive(unsigned char out[RP_SECRET_SIZE], const unsigned char key[RP_SECRET_SIZE], const char *label, const void *context,
-                      size_t size)
+void rp_secret_derive(unsigned char out[RP_SECRET_SIZE], const unsigned char key[RP_SECRET_SIZE], const char *label,
+                      const void *context, size_t size)
 {
     RP_BUF text = {0};
     rp_buf_add(&text, label, strlen(label) + 1);

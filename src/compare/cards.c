@@ -33,7 +33,8 @@ static int64_t batch_of(const char *model, int column)
 static int column_of(const struct rp_result *row)
 {
     for (int c = 0; c < 4; c++)
-        if (rp_result_is(rp_result_precision(row), columns[c].precision) && rp_result_is(row->batch_mode, "max") == columns[c].is_max &&
+        if (rp_result_is(rp_result_precision(row), columns[c].precision) &&
+            rp_result_is(row->batch_mode, "max") == columns[c].is_max &&
             (columns[c].is_max || row->batch_per_device == batch_of(row->model ? row->model : "", c)))
             return c;
     return -1;
@@ -45,7 +46,8 @@ static int is_of(const struct rp_result *row, const char *model, const char *nam
     return strcmp(own, name) == 0 && strcmp(row->model ? row->model : RP_UNKNOWN, model) == 0;
 }
 
-static const struct rp_result *find_result(const struct rp_rows *rows, const char *model, const char *name, int64_t cards, int column)
+static const struct rp_result *find_result(const struct rp_rows *rows, const char *model, const char *name,
+                                           int64_t cards, int column)
 {
     for (int i = 0; i < rows->n; i++)
         if (is_of(&rows->row[i], model, name) && rows->row[i].devices == cards && column_of(&rows->row[i]) == column)
@@ -53,7 +55,8 @@ static const struct rp_result *find_result(const struct rp_rows *rows, const cha
     return NULL;
 }
 
-static void put_throughput(struct rp_doc *d, const struct rp_rows *rows, const char *model, const char *name, const int64_t *cards, int n)
+static void put_throughput(struct rp_doc *d, const struct rp_rows *rows, const char *model, const char *name,
+                           const int64_t *cards, int n)
 {
     rp_layout_begin(d, RP_TABLE_paddle, 0);
     for (int c = 0; c < 4; c++) {
@@ -63,11 +66,13 @@ static void put_throughput(struct rp_doc *d, const struct rp_rows *rows, const c
     for (int i = 0; i < n; i++) {
         rp_layout_cells(d, RP_TABLE_paddle, 0, &(struct rp_line){.number = cards[i]});
         for (int c = 0; c < 4; c++)
-            rp_layout_cells(d, RP_TABLE_throughput, 0, &(struct rp_line){.row = find_result(rows, model, name, cards[i], c)});
+            rp_layout_cells(d, RP_TABLE_throughput, 0,
+                            &(struct rp_line){.row = find_result(rows, model, name, cards[i], c)});
     }
 }
 
-static void put_logs(struct rp_doc *d, const struct rp_rows *rows, const char *model, const char *name, const int64_t *cards, int n)
+static void put_logs(struct rp_doc *d, const struct rp_rows *rows, const char *model, const char *name,
+                     const int64_t *cards, int n)
 {
     int begun = 0;
     for (int i = 0; i < n; i++)
@@ -117,7 +122,8 @@ static void put_bundles(struct rp_doc *d, const struct rp_rows *rows)
         rp_bundle_put(d, row);
     }
     if (!all)
-        rp_doc_line(d, "Environment, docker flags, steps and commands: %s, because none of the results is a bundle.", RP_NO_EVIDENCE);
+        rp_doc_line(d, "Environment, docker flags, steps and commands: %s, because none of the results is a bundle.",
+                    RP_NO_EVIDENCE);
     else if (all > shown)
         rp_doc_line(d, "Environment and commands of %d more bundles are left out: compare fewer bundles.", all - shown);
 }
@@ -141,9 +147,12 @@ void rp_cards_put(struct rp_doc *d, const struct rp_rows *rows)
         put_logs(d, rows, model, name, cards, n);
     }
     if (no_column)
-        rp_doc_line(d, "%d results have a precision or batch size without a column in this layout: see --layout dlperf.", no_column);
+        rp_doc_line(d,
+                    "%d results have a precision or batch size without a column in this layout: see --layout dlperf.",
+                    no_column);
     if (repeated)
-        rp_doc_line(d, "%d results belong in a cell that already shows another result: --layout dlperf lists all.", repeated);
+        rp_doc_line(d, "%d results belong in a cell that already shows another result: --layout dlperf lists all.",
+                    repeated);
     put_bundles(d, rows);
     rp_layout_names_fini(&done);
 }

@@ -1,4 +1,5 @@
-/* Cases of the GPT report of 2021, each with or without a result, by framework; then FLOP/s and what differs from the published run. */
+/* Cases of the GPT report of 2021, each with or without a result, by framework; then FLOP/s and what differs from the
+ * published run. */
 #include "compare/compare.h"
 #include "compare/layout.h"
 
@@ -19,8 +20,9 @@ static int is_gpt(const struct rp_result *row)
 static int fits(const struct rp_result *row, const struct rp_result *of)
 {
     return row->data_parallel == of->data_parallel && row->tensor_parallel == of->tensor_parallel &&
-           row->pipeline_parallel == of->pipeline_parallel && row->global_batch == of->global_batch && row->hidden_size == of->hidden_size &&
-           row->layers == of->layers && row->sequence_length == of->sequence_length && is_gpt(row);
+           row->pipeline_parallel == of->pipeline_parallel && row->global_batch == of->global_batch &&
+           row->hidden_size == of->hidden_size && row->layers == of->layers &&
+           row->sequence_length == of->sequence_length && is_gpt(row);
 }
 
 /* A published result belongs only to the case that it names: two cases of the report are the same work. */
@@ -41,7 +43,8 @@ static int is_first_of_case(const struct rp_rows *report, int i)
 }
 
 /* Cells of the first result of a framework; returns how many belong there. */
-static int put_framework(struct rp_doc *d, const struct rp_rows *rows, const char *framework, const struct rp_result *of)
+static int put_framework(struct rp_doc *d, const struct rp_rows *rows, const char *framework,
+                         const struct rp_result *of)
 {
     struct rp_line line = {0};
     for (int i = 0; i < rows->n; i++) {
@@ -53,7 +56,8 @@ static int put_framework(struct rp_doc *d, const struct rp_rows *rows, const cha
     return line.several;
 }
 
-static void put_cases(struct rp_doc *d, const struct rp_rows *report, const struct rp_rows *rows, const struct rp_layout_names *frameworks)
+static void put_cases(struct rp_doc *d, const struct rp_rows *report, const struct rp_rows *rows,
+                      const struct rp_layout_names *frameworks)
 {
     int several = 0;
     rp_layout_begin(d, RP_TABLE_gpt, 0);
@@ -79,10 +83,13 @@ static void put_flops(struct rp_doc *d, const struct rp_rows *report, const stru
     for (int i = 0; i < report->n; i++)
         for (int k = 0; k < rows->n && is_first_of_case(report, i); k++)
             if (belongs_to(&rows->row[k], &report->row[i]))
-                rp_layout_cells(d, RP_TABLE_gpt_flops, 0, &(struct rp_line){.row = &rows->row[k], .base = &report->row[i]});
+                rp_layout_cells(d, RP_TABLE_gpt_flops, 0,
+                                &(struct rp_line){.row = &rows->row[k], .base = &report->row[i]});
     rp_doc_line(d,
-                "Published formula: 96*s*l*h^2*(1 + s/(6h) + V/(16lh)) FLOPs a sequence, with the forward pass computed again and V = %d in "
-                "all cases. Model FLOPs: 3*(l*(24*s*h^2 + 2*h*s*(s+1)) + 2*s*h*V), without recomputation, attention to earlier keys only, "
+                "Published formula: 96*s*l*h^2*(1 + s/(6h) + V/(16lh)) FLOPs a sequence, with the forward pass "
+                "computed again and V = %d in "
+                "all cases. Model FLOPs: 3*(l*(24*s*h^2 + 2*h*s*(s+1)) + 2*s*h*V), without recomputation, attention to "
+                "earlier keys only, "
                 "V the padded vocabulary; of bundles those of their plan.",
                 RP_GPT_PUBLISHED_VOCABULARY);
 }
@@ -99,7 +106,8 @@ static void put_difference(struct rp_doc *d, const struct rp_result *published, 
         return;
     for (int64_t i = 0; i < c.pairs->confounders_n; i++) {
         RP_JSON *entry = rp_object_json(&c.pairs->confounders[i], &rp_type_confounding);
-        rp_layout_cells(d, RP_TABLE_gpt_confounders, 0, &(struct rp_line){.row = row, .base = published, .entry = entry});
+        rp_layout_cells(d, RP_TABLE_gpt_confounders, 0,
+                        &(struct rp_line){.row = row, .base = published, .entry = entry});
     }
 }
 
@@ -112,7 +120,8 @@ static void put_differences(struct rp_doc *d, const struct rp_rows *report, cons
                 rp_doc_line(d, "Of the first %d results; 'repro compare' without --layout has all.", COMPARED_MAX);
                 return;
             }
-            if (rows->row[k].source.kind == RP_RESULT_PUBLISHED || !is_first_of_case(report, i) || !belongs_to(&rows->row[k], &report->row[i]))
+            if (rows->row[k].source.kind == RP_RESULT_PUBLISHED || !is_first_of_case(report, i) ||
+                !belongs_to(&rows->row[k], &report->row[i]))
                 continue;
             if (!begun++) {
                 rp_doc_title(d, "Confounders: what differs from the run that %s published", report->row[i].framework);

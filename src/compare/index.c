@@ -30,9 +30,11 @@ static int collect_files(struct found *f, const char *root, const char *below, i
     DIR *dir = opendir(folder);
     int rc = 0;
     if (!dir)
-        return rp_fail(err, errno == ENOTDIR ? RP_USAGE : RP_IO, "cannot list the folder '%s': %s", folder, strerror(errno));
+        return rp_fail(err, errno == ENOTDIR ? RP_USAGE : RP_IO, "cannot list the folder '%s': %s", folder,
+                       strerror(errno));
     for (struct dirent *e; rc == 0 && (e = readdir(dir));) {
-        RP_FREE char *name = rp_asprintf("%s%s%s", below, *below ? "/" : "", e->d_name), *path = rp_asprintf("%s/%s", root, name);
+        RP_FREE char *name = rp_asprintf("%s%s%s", below, *below ? "/" : "", e->d_name),
+                     *path = rp_asprintf("%s/%s", root, name);
         struct stat st;
         if (e->d_name[0] == '.' || lstat(path, &st) < 0)
             continue;
@@ -63,7 +65,8 @@ static void put_bundle(struct rp_doc *d, struct index_tally *t, const char *root
     struct rp_result_opts o = {.trust = access(key, F_OK) == 0 ? key : NULL};
     int failed = rp_rows_load(&rows, path, &o, &err) < 0;
     RP_FREE char *verdict =
-        failed ? rp_strdup("NOT VERIFIED") : rp_asprintf("%s%s", rows.row->source.verdict, o.trust ? "; by the key.pem next to it" : "");
+        failed ? rp_strdup("NOT VERIFIED")
+               : rp_asprintf("%s%s", rows.row->source.verdict, o.trust ? "; by the key.pem next to it" : "");
     RP_FREE char *file = rp_strdup(name);
     rp_sanitize(file);
     RP_JSON *entry = json_pack("{s:s, s:s}", "file", file, "verdict", verdict);
@@ -82,7 +85,8 @@ static void put_bundles(struct rp_doc *d, struct index_tally *t, const char *roo
         if (!rp_ends_with(f->path[i], ".csv"))
             put_bundle(d, t, root, f->path[i]);
     rp_doc_line(d,
-                "%d bundles: %d verified with the key.pem next to them, %d verified with an unknown key, %d NOT verified. To check one: "
+                "%d bundles: %d verified with the key.pem next to them, %d verified with an unknown key, %d NOT "
+                "verified. To check one: "
                 "'repro verify FILE --trust KEY', or the verify.sh inside it.",
                 t->trusted + t->unknown_key + t->failed, t->trusted, t->unknown_key, t->failed);
 }

@@ -37,7 +37,8 @@ static int is_covered(const struct rp_object_field *f, const struct rp_pair *pai
 }
 
 /* Those of run.json with figures; else those of facts.json that differ, and that no confounder covers. */
-static void add_labelled(struct rp_pair *pair, int figures, const struct rp_object_type *type, const void *a, const void *b)
+static void add_labelled(struct rp_pair *pair, int figures, const struct rp_object_type *type, const void *a,
+                         const void *b)
 {
     for (int i = 0; i < type->n; i++) {
         const struct rp_object_field *f = &type->field[i];
@@ -50,7 +51,8 @@ static void add_labelled(struct rp_pair *pair, int figures, const struct rp_obje
             continue;
         struct rp_labelled *one = figures ? rp_object_add(&pair->figures, &pair->figures_n, &rp_type_labelled)
                                           : rp_object_add(&pair->facts, &pair->facts_n, &rp_type_labelled);
-        *one = (struct rp_labelled){rp_strdup(f->label), rp_text_copy(*f->unit ? f->unit : NULL), json_incref(x), json_incref(y)};
+        *one = (struct rp_labelled){rp_strdup(f->label), rp_text_copy(*f->unit ? f->unit : NULL), json_incref(x),
+                                    json_incref(y)};
     }
 }
 

@@ -80,7 +80,8 @@ static void put_value(struct rp_buf *out, const json_t *side)
     else
         rp_buf_puts(&text, *leaf.state ? leaf.state : "absent");
     size_t n = strcspn(rp_buf_text(&text), "\n");
-    rp_buf_printf(out, "%.*s%s", (int)(n < VALUE_BYTES ? n : VALUE_BYTES), rp_buf_text(&text), n < VALUE_BYTES ? "" : "...");
+    rp_buf_printf(out, "%.*s%s", (int)(n < VALUE_BYTES ? n : VALUE_BYTES), rp_buf_text(&text),
+                  n < VALUE_BYTES ? "" : "...");
 }
 
 /* In both texts, as long as there is room. */
@@ -98,8 +99,10 @@ static void name_both(struct rp_machines_named *to, const char *field, const jso
     to->n++;
 }
 
-/* The differences of a list that are reservations: of high effect, about hardware that these runs used, and not covered already. */
-static void name_list(struct rp_machines_named *to, const struct rp_difference *list, int64_t n, const struct rp_pair *pair, int no_gpus)
+/* The differences of a list that are reservations: of high effect, about hardware that these runs used, and not covered
+ * already. */
+static void name_list(struct rp_machines_named *to, const struct rp_difference *list, int64_t n,
+                      const struct rp_pair *pair, int no_gpus)
 {
     for (int64_t i = 0; i < n; i++) {
         const struct rp_difference *d = &list[i];
@@ -114,7 +117,8 @@ static int probe_is_high(const char *name)
 {
     size_t size = strlen(name);
     for (const struct rp_field *f = rp_fields; f->pattern; f++)
-        if (strncmp(f->pattern, name, size) == 0 && f->pattern[size] == '.' && f->impact == RP_IMPACT_HIGH && !f->moment)
+        if (strncmp(f->pattern, name, size) == 0 && f->pattern[size] == '.' && f->impact == RP_IMPACT_HIGH &&
+            !f->moment)
             return 1;
     return 0;
 }
@@ -158,8 +162,8 @@ static struct rp_machine_comparison *list_differences(struct rp_capture_comparis
     return out;
 }
 
-int rp_compare_machines(struct rp_pair *pair, struct rp_machines_high *high, const struct rp_result *a, const struct rp_result *b,
-                        struct rp_err *err)
+int rp_compare_machines(struct rp_pair *pair, struct rp_machines_high *high, const struct rp_result *a,
+                        const struct rp_result *b, struct rp_err *err)
 {
     RP_CAPTURE_COMPARISON c = {0};
     const int no_gpus = a->gpus_per_node == 0 && b->gpus_per_node == 0;

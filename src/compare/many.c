@@ -1,4 +1,5 @@
-/* Many operands at once: bundles are verified in parallel, one thread per processor; results keep the order of the command line. */
+/* Many operands at once: bundles are verified in parallel, one thread per processor; results keep the order of the
+ * command line. */
 #include "compare/result.h"
 
 #include <pthread.h>
@@ -54,7 +55,8 @@ static void append(struct rp_rows *to, struct rp_rows *from)
 }
 
 /* The first operand is loaded alone: it initializes what threads share afterwards. */
-int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o, struct rp_err *err)
+int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o,
+                     struct rp_err *err)
 {
     pthread_t thread[THREADS_MAX];
     pthread_attr_t attr;

@@ -57,7 +57,8 @@ static void set_json(char **to, const json_t *j)
 
 /* ---- what was trained ---- */
 
-/* The length that samples are padded to, if the model counts both; "none" if every sample has the same number of what it counts. */
+/* The length that samples are padded to, if the model counts both; "none" if every sample has the same number of what
+ * it counts. */
 static void set_padding(struct rp_result *row, const struct rp_recipe *r, const struct rp_model *m)
 {
     char text[120];
@@ -67,7 +68,8 @@ static void set_padding(struct rp_result *row, const struct rp_recipe *r, const 
         const struct rp_step_counter *of = &m->counter[m->counter[i].most];
         if (m->counter[i].per_sample || !of->per_sample)
             continue;
-        snprintf(text, sizeof text, "every sample has %lld %.40s, all counted as work", (long long)of->per_sample(r), of->name);
+        snprintf(text, sizeof text, "every sample has %lld %.40s, all counted as work", (long long)of->per_sample(r),
+                 of->name);
         set_text(&row->padding, text);
     }
 }
@@ -103,8 +105,8 @@ static void set_mixed(struct rp_result *row, const struct rp_run *run, const str
     else if (r->train_loss_scale == RP_LOSS_SCALE_fixed)
         snprintf(text, sizeof text, "fixed at %.17g", r->train_loss_scale_initial);
     else
-        snprintf(text, sizeof text, "dynamic from %.17g, window %" PRId64 ", hysteresis %" PRId64, r->train_loss_scale_initial,
-                 r->train_loss_scale_window, r->train_loss_scale_hysteresis);
+        snprintf(text, sizeof text, "dynamic from %.17g, window %" PRId64 ", hysteresis %" PRId64,
+                 r->train_loss_scale_initial, r->train_loss_scale_window, r->train_loss_scale_hysteresis);
     set_text(&row->loss_scaling, text);
 }
 
@@ -209,31 +211,34 @@ static void set_settings(struct rp_result *row, const struct rp_run *run)
 
 /* ---- where, and how fast ---- */
 
-/* The governor of the clock. A guest does not see it: then its hypervisor and the one clock that this reports for all processors. */
+/* The governor of the clock. A guest does not see it: then its hypervisor and the one clock that this reports for all
+ * processors. */
 static void set_clocks(struct rp_result *row, const json_t *probes)
 {
-    const char *governor = rp_known_text(probes, "frequency.governor"), *hypervisor = rp_known_text(probes, "cpu.hypervisor");
+    const char *governor = rp_known_text(probes, "frequency.governor"),
+               *hypervisor = rp_known_text(probes, "cpu.hypervisor");
     char text[RP_RESULT_TEXT_MAX + 1];
     double low, high;
     if (governor)
         snprintf(text, sizeof text, "governor %.40s", governor);
-    else if (hypervisor && rp_known_number(probes, "cpu.clock_min", &low) == 0 && rp_known_number(probes, "cpu.clock_max", &high) == 0 &&
-             low == high)
+    else if (hypervisor && rp_known_number(probes, "cpu.clock_min", &low) == 0 &&
+             rp_known_number(probes, "cpu.clock_max", &high) == 0 && low == high)
         snprintf(text, sizeof text, "hypervisor %.40s, %.6g MHz, no governor", hypervisor, high);
     else
         return;
     set_text(&row->clocks, text);
 }
 
-/* "Intel(R) Xeon(R) Processor (model 6/207/8)": hypervisors give many processors one name, so family, model and stepping are added. */
+/* "Intel(R) Xeon(R) Processor (model 6/207/8)": hypervisors give many processors one name, so family, model and
+ * stepping are added. */
 static void set_cpu_name(struct rp_result *row, const json_t *probes)
 {
     const char *name = rp_known_text(probes, "cpu.model_name"), *family = rp_known_text(probes, "cpu.family"),
                *number = rp_known_text(probes, "cpu.model"), *stepping = rp_known_text(probes, "cpu.stepping");
     char text[RP_RESULT_TEXT_MAX + 1];
     if (number)
-        snprintf(text, sizeof text, "%.200s (model %.20s/%.20s/%.20s)", name ? name : "processor", family ? family : "?", number,
-                 stepping ? stepping : "?");
+        snprintf(text, sizeof text, "%.200s (model %.20s/%.20s/%.20s)", name ? name : "processor",
+                 family ? family : "?", number, stepping ? stepping : "?");
     else
         snprintf(text, sizeof text, "%.200s", name ? name : "");
     set_text(&row->device_model, text);
@@ -499,7 +504,8 @@ static struct rp_result *add_verified_command(struct rp_rows *rows, const struct
     return row;
 }
 
-struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept)
+struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v,
+                                       const struct rp_verified *kept)
 {
     if (kept->run.doc->command)
         return add_verified_command(rows, v, kept);

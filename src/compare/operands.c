@@ -39,7 +39,8 @@ static int is_selected(const struct rp_result *row, const char *selector, struct
     for (const char *p = selector; *p;) {
         size_t n = strcspn(p, ","), k = strcspn(p, "=");
         if (k >= n || k == 0 || k >= sizeof key || n - k - 1 >= sizeof value)
-            return rp_fail(err, RP_USAGE, "'#%s' is not a selector: expected key=value,key=value", rp_excerpt(shown, selector));
+            return rp_fail(err, RP_USAGE, "'#%s' is not a selector: expected key=value,key=value",
+                           rp_excerpt(shown, selector));
         snprintf(key, sizeof key, "%.*s", (int)k, p);
         snprintf(value, sizeof value, "%.*s", (int)(n - k - 1), p + k + 1);
         p += n + (p[n] == ',');
@@ -102,8 +103,9 @@ static int select_rows(struct rp_rows *rows, int first, const char *what, const 
         rp_result_fini(&rows->row[i]);
     int had = rows->n - first;
     rows->n = kept;
-    return kept > first ? 0 : rp_fail(err, RP_USAGE, "'%s': none of its %d results fits%s", rp_excerpt(shown, what), had,
-                                     there.size ? there.data : " all of that together");
+    return kept > first ? 0
+                        : rp_fail(err, RP_USAGE, "'%s': none of its %d results fits%s", rp_excerpt(shown, what), had,
+                                  there.size ? there.data : " all of that together");
 }
 
 /* ---- published files, inside the program ---- */
@@ -147,7 +149,8 @@ static int add_facts(struct rp_rows *rows, int first, const char *name, struct r
             if (fits < 0)
                 return rp_wrap(err, FACTS);
             json_object_foreach(fits ? json_object_get(one, "set") : NULL, key, value)
-                if (rp_result_get(is, sizeof is, row, key) < 0 || (!*is && rp_result_set(row, key, json_string_value(value), err) < 0))
+                if (rp_result_get(is, sizeof is, row, key) < 0 ||
+                    (!*is && rp_result_set(row, key, json_string_value(value), err) < 0))
                     return rp_fail(err, RP_BUG, FACTS ": '%s' of '%s'", key, name);
         }
     }
@@ -228,10 +231,11 @@ static int load_file(struct rp_rows *rows, const char *path, const struct rp_res
                : add_facts_of_bytes(rows, first, &bytes, err);
     if (strchr("{ \t\r\n", head[0]) && head[0])
         return load_json(rows, path, &bytes, sha256, err);
-    (void)!rp_fail(err, RP_MALFORMED,
-                   "'%s' is neither a bundle nor an imported document (JSON) nor a file named .csv; 'repro import' reads "
-                   "logs",
-                   path);
+    (void)!rp_fail(
+        err, RP_MALFORMED,
+        "'%s' is neither a bundle nor an imported document (JSON) nor a file named .csv; 'repro import' reads "
+        "logs",
+        path);
     return rp_refuse_log(path, err);
 }
 

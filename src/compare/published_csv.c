@@ -32,14 +32,16 @@ static int read_record(struct csv_reader *r, struct rp_err *err)
         if (r->n == COLUMNS_MAX)
             return rp_fail(err, RP_MALFORMED, "line %" PRId64 " has more than %d fields", r->lines.number, COLUMNS_MAX);
         if (!(r->field[r->n] = rp_scan_field(&p, ',')))
-            return rp_fail(err, RP_MALFORMED, "line %" PRId64 " has a quote that is not closed, or text after one", r->lines.number);
+            return rp_fail(err, RP_MALFORMED, "line %" PRId64 " has a quote that is not closed, or text after one",
+                           r->lines.number);
     }
     return more;
 }
 
 /* ---- columns to properties ---- */
 
-static const char *const other_names[][2] = {{"gpu", "device_model"}, {"gpus", "devices"}, {"batch", "batch_per_device"}};
+static const char *const other_names[][2] = {
+    {"gpu", "device_model"}, {"gpus", "devices"}, {"batch", "batch_per_device"}};
 static const char *const measured[] = {"throughput", "unit", "note", "source"}; /* besides the keys of result.def */
 
 struct table {
@@ -54,7 +56,8 @@ static int add_column(struct table *t, const char *name, struct rp_err *err)
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
         key = strcmp(name, other_names[i][0]) == 0 ? other_names[i][1] : key;
     if (!RP_IS_IN(measured, key, strlen(key)) && !rp_result_has_key(key))
-        return rp_fail(err, RP_MALFORMED, "column '%s': a result has no such property" OF_A_LOG, rp_excerpt(shown, name));
+        return rp_fail(err, RP_MALFORMED, "column '%s': a result has no such property" OF_A_LOG,
+                       rp_excerpt(shown, name));
     for (int i = 0; i < t->n; i++)
         if (strcmp(t->key[i], key) == 0)
             return rp_fail(err, RP_MALFORMED, "column '%s' occurs twice, or under two names", rp_excerpt(shown, name));
@@ -120,7 +123,8 @@ static int read_results(struct rp_rows *rows, struct csv_reader *r, struct rp_er
     return 0;
 }
 
-int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256, struct rp_err *err)
+int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256,
+                     struct rp_err *err)
 {
     size_t mark = size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark of spreadsheets */
     int first = rows->n, rc;

@@ -24,7 +24,8 @@ static void put_environment(struct rp_doc *d, const struct rp_result *row)
     if (command)
         rp_doc_command(d, "%s", words ? words : whole);
     else
-        rp_doc_line(d, "%s: the probe did not recognize a container (%s)", RP_NO_EVIDENCE, rp_state_at(probes, "launch.command"));
+        rp_doc_line(d, "%s: the probe did not recognize a container (%s)", RP_NO_EVIDENCE,
+                    rp_state_at(probes, "launch.command"));
 }
 
 static void put_steps(struct rp_doc *d, const struct rp_result *row)
@@ -38,7 +39,8 @@ static void put_steps(struct rp_doc *d, const struct rp_result *row)
                 r->steps.warm_up, r->steps.timed, r->windows_n, rp_s(r->windows_n), window, estimator);
 }
 
-/* A file name for the recipe in the bundle: its name without "embedded:" and without folders. Never one that another program reads: .bashrc. */
+/* A file name for the recipe in the bundle: its name without "embedded:" and without folders. Never one that another
+ * program reads: .bashrc. */
 static char *recipe_file(const char *recipe)
 {
     static const char prefix[] = "embedded:";

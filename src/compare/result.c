@@ -124,7 +124,8 @@ void rp_rows_fini(struct rp_rows *rows)
 int rp_result_text(char **to, const char *key, const char *text, struct rp_err *err)
 {
     if (strlen(text) > RP_RESULT_TEXT_MAX)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %zu bytes; at most %d are taken", key, strlen(text), RP_RESULT_TEXT_MAX);
+        return rp_fail(err, RP_MALFORMED, "'%s' has %zu bytes; at most %d are taken", key, strlen(text),
+                       RP_RESULT_TEXT_MAX);
     free(*to);
     *to = *text ? rp_strdup(text) : NULL;
     if (*to)
@@ -147,7 +148,8 @@ static int decimal(double *out, const char *text)
 static int take_number(double *to, const char *key, double d, struct rp_err *err)
 {
     if (!isfinite(d) || d <= 0 || d > RP_RESULT_NUMBER_MAX)
-        return rp_fail(err, RP_MALFORMED, "'%s' is %.9g; expected a number above 0 and at most %.0e", key, d, RP_RESULT_NUMBER_MAX);
+        return rp_fail(err, RP_MALFORMED, "'%s' is %.9g; expected a number above 0 and at most %.0e", key, d,
+                       RP_RESULT_NUMBER_MAX);
     *to = d;
     return 0;
 }
@@ -155,7 +157,8 @@ static int take_number(double *to, const char *key, double d, struct rp_err *err
 static int take_count(int64_t *to, const char *key, double d, struct rp_err *err)
 {
     if (!isfinite(d) || d < 0 || d > RP_RESULT_NUMBER_MAX || d != floor(d))
-        return rp_fail(err, RP_MALFORMED, "'%s' is %.9g; expected a whole number from 0 to %.0e", key, d, RP_RESULT_NUMBER_MAX);
+        return rp_fail(err, RP_MALFORMED, "'%s' is %.9g; expected a whole number from 0 to %.0e", key, d,
+                       RP_RESULT_NUMBER_MAX);
     *to = (int64_t)d;
     return 0;
 }
@@ -234,8 +237,9 @@ double rp_result_tokens(const struct rp_result *row)
     if (!row->model || strncasecmp(row->model, "gpt", 3) != 0 || !row->unit)
         return NAN;
     return strcmp(row->unit, "tokens/s") == 0 ? row->throughput
-           : strcmp(row->unit, "sequences/s") == 0 && row->sequence_length > 0 ? row->throughput * (double)row->sequence_length
-                                                                                 : NAN;
+           : strcmp(row->unit, "sequences/s") == 0 && row->sequence_length > 0
+               ? row->throughput * (double)row->sequence_length
+               : NAN;
 }
 
 void rp_result_samples(struct rp_result *row, const double *sample, int64_t n)
@@ -303,8 +307,9 @@ const char *rp_result_figure(char out[32], double x, int as_it_is)
 
 static json_t *source_json(const struct rp_result_source *s)
 {
-    json_t *j = json_pack("{s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "kind", rp_result_kind_name(s->kind), "file", s->file, "sha256",
-                          s->sha256, "format", s->format, "signed_by", s->signed_by, "note", s->note, "verdict", s->verdict);
+    json_t *j = json_pack("{s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "kind", rp_result_kind_name(s->kind), "file",
+                          s->file, "sha256", s->sha256, "format", s->format, "signed_by", s->signed_by, "note", s->note,
+                          "verdict", s->verdict);
     RP_BUG_IF(!j); /* only texts that are not UTF-8, and those were cleaned */
     if (s->line > 0)
         json_object_set_new(j, "line", json_integer(s->line));
@@ -381,7 +386,8 @@ static int property_of(struct rp_result *row, const struct property *p, const js
 
 static int throughput_of(struct rp_result *row, const json_t *v, struct rp_err *err)
 {
-    const json_t *value = json_object_get(v, "value"), *low = json_object_get(v, "low"), *high = json_object_get(v, "high");
+    const json_t *value = json_object_get(v, "value"), *low = json_object_get(v, "low"),
+                 *high = json_object_get(v, "high");
     const char *unit = json_string_value(json_object_get(v, "unit"));
     if (!json_is_number(value) || !unit || !*unit)
         return rp_fail(err, RP_MALFORMED, "'throughput' is not an object with a number 'value' and a text 'unit'");
@@ -395,7 +401,9 @@ static int throughput_of(struct rp_result *row, const json_t *v, struct rp_err *
     if (take_number(&row->low, "throughput/low", json_number_value(low), err) < 0 ||
         take_number(&row->high, "throughput/high", json_number_value(high), err) < 0)
         return -1;
-    return row->low <= row->high ? 0 : rp_fail(err, RP_MALFORMED, "'throughput' has an interval whose low is above its high");
+    return row->low <= row->high
+               ? 0
+               : rp_fail(err, RP_MALFORMED, "'throughput' has an interval whose low is above its high");
 }
 
 static int samples_of(struct rp_result *row, const json_t *v, struct rp_err *err)
@@ -417,7 +425,8 @@ static int groups_of(struct rp_result *row, const json_t *v, struct rp_err *err)
 {
     int64_t n = (int64_t)json_array_size(v), sum = 0;
     if (n > row->samples)
-        return rp_fail(err, RP_MALFORMED, "'sample_groups' has %lld entries for %lld samples", (long long)n, (long long)row->samples);
+        return rp_fail(err, RP_MALFORMED, "'sample_groups' has %lld entries for %lld samples", (long long)n,
+                       (long long)row->samples);
     for (int64_t i = 0; i < n; i++) {
         int64_t size = json_integer_value(json_array_get(v, (size_t)i)); /* 0 where it is not a number */
         if (size < 1 || size > row->samples - sum)
@@ -426,7 +435,9 @@ static int groups_of(struct rp_result *row, const json_t *v, struct rp_err *err)
         sum += size;
     }
     row->groups = n;
-    return sum == row->samples ? 0 : rp_fail(err, RP_MALFORMED, "'sample_groups' does not divide %lld samples", (long long)row->samples);
+    return sum == row->samples
+               ? 0
+               : rp_fail(err, RP_MALFORMED, "'sample_groups' does not divide %lld samples", (long long)row->samples);
 }
 
 static int links_of(struct rp_result *row, const json_t *v, struct rp_err *err)
@@ -453,8 +464,8 @@ static int source_of(struct rp_result *row, const json_t *v, struct rp_err *err)
     const char *sha256 = json_string_value(json_object_get(v, "sha256"));
     const char *imported = rp_result_kind_name(RP_RESULT_IMPORTED);
     if (kind && (!json_is_string(kind) || strcmp(json_string_value(kind), imported) != 0))
-        return rp_fail(err, RP_MALFORMED, "'source/kind' is not '%s': a document cannot declare itself published or a bundle",
-                       imported);
+        return rp_fail(err, RP_MALFORMED,
+                       "'source/kind' is not '%s': a document cannot declare itself published or a bundle", imported);
     for (int i = 0; i < 3; i++) {
         const json_t *text = json_object_get(v, texts[i]);
         if (text && text_of(to[i], texts[i], text, err) < 0)
@@ -471,7 +482,10 @@ static int row_of(struct rp_result *row, const json_t *j, struct rp_err *err)
     static const struct {
         const char *key;
         int (*take)(struct rp_result *row, const json_t *v, struct rp_err *err);
-    } parts[] = {{"throughput", throughput_of}, {"samples", samples_of}, {"sample_groups", groups_of}, {"links", links_of},
+    } parts[] = {{"throughput", throughput_of},
+                 {"samples", samples_of},
+                 {"sample_groups", groups_of},
+                 {"links", links_of},
                  {"source", source_of}};
     const char *key;
     json_t *v;
@@ -499,10 +513,12 @@ int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file,
 {
     char shown[72];
     const char *schema = json_string_value(json_object_get(doc, "schema"));
-    const json_t *list = json_object_get(doc, "rows"), *format = json_object_get(json_object_get(doc, "provenance"), "format");
+    const json_t *list = json_object_get(doc, "rows"),
+                 *format = json_object_get(json_object_get(doc, "provenance"), "format");
     if (!schema || strcmp(schema, RP_IMPORTED_SCHEMA) != 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is not a document of imported results: its schema is '%s', not " RP_IMPORTED_SCHEMA,
-                       file, schema ? rp_excerpt(shown, schema) : "");
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' is not a document of imported results: its schema is '%s', not " RP_IMPORTED_SCHEMA, file,
+                       schema ? rp_excerpt(shown, schema) : "");
     if (!json_is_array(list) || json_array_size(list) > RP_ROWS_MAX)
         return rp_fail(err, RP_MALFORMED, "'%s': 'rows' is not a list of at most %d results", file, RP_ROWS_MAX);
     for (size_t i = 0; i < json_array_size(list); i++) {

@@ -1,4 +1,5 @@
-/* Speed-up and efficiency of rows that differ only in the number of devices, of bundles also in how their ranks divide the work. */
+/* Speed-up and efficiency of rows that differ only in the number of devices, of bundles also in how their ranks divide
+ * the work. */
 #include "compare/compare.h"
 
 #include "base/json.h"
@@ -10,14 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Properties that are the same within a series. Those that follow from the number of devices may differ: global batch, nodes, ... */
+/* Properties that are the same within a series. Those that follow from the number of devices may differ: global batch,
+ * nodes, ... */
 static const char *const fixed[] = {
     "framework",   "model",       "task",    "precision",    "batch_per_device", "batch_mode",      "sequence_length",
     "optimizer",   "clipping",    "dropout", "accumulation", "device_model",     "tensor_parallel", "pipeline_parallel",
     "micro_batch", "hidden_size", "layers",  "isa"};
 #define FIXED (sizeof fixed / sizeof *fixed)
 /* Of these, what bundles show in a column: the layout of the ranks, and how the work of a step grows with them. */
-static const char *const shown[] = {"batch_mode", "accumulation", "tensor_parallel", "pipeline_parallel", "micro_batch"};
+static const char *const shown[] = {"batch_mode", "accumulation", "tensor_parallel", "pipeline_parallel",
+                                    "micro_batch"};
 
 struct scaling_place {
     char *series; /* the values above, and the file and the note of what was published */
@@ -46,7 +49,8 @@ static char *series_of(const struct rp_result *row)
         rp_buf_printf(&out, "%s\n", value);
     }
     if (!is_bundle) /* bundles are files of their own */
-        rp_buf_printf(&out, "%s\n%s\n", row->source.file ? row->source.file : "", row->source.note ? row->source.note : "");
+        rp_buf_printf(&out, "%s\n%s\n", row->source.file ? row->source.file : "",
+                      row->source.note ? row->source.note : "");
     rp_buf_puts(&out, row->unit);
     return rp_buf_take(&out);
 }
@@ -69,7 +73,8 @@ static const char *batch_of(const struct rp_result *row, const struct rp_result 
         return NULL;
     if (row->global_batch == base->global_batch)
         return "constant";
-    const double of_row = (double)row->global_batch * (double)base->devices, of_base = (double)base->global_batch * (double)row->devices;
+    const double of_row = (double)row->global_batch * (double)base->devices,
+                 of_base = (double)base->global_batch * (double)row->devices;
     return of_row == of_base ? "proportional" : "other";
 }
 
@@ -97,11 +102,11 @@ static void add_series(struct rp_comparison *out, const struct rp_rows *rows, co
                                          .global_batch = rp_text_copy(batch_of(row, base)),
                                          .claimed = row->speedup};
         if (!isnan(row->speedup) && p->devices == 1 && fabs(row->speedup - speedup) > 0.0051)
-            add_note(out, rp_asprintf("%d: its source has speed-up %.4g, but its figures give %.6g / %.6g = %.4g", p[i].row + 1,
-                                      row->speedup, row->throughput, base->throughput, speedup));
+            add_note(out, rp_asprintf("%d: its source has speed-up %.4g, but its figures give %.6g / %.6g = %.4g",
+                                      p[i].row + 1, row->speedup, row->throughput, base->throughput, speedup));
         if (speedup > shape * 1.005)
-            add_note(out, rp_asprintf("%d: %lld devices are %.4g times as fast as %lld: more than ideal scaling", p[i].row + 1,
-                                      (long long)p[i].devices, speedup, (long long)p->devices));
+            add_note(out, rp_asprintf("%d: %lld devices are %.4g times as fast as %lld: more than ideal scaling",
+                                      p[i].row + 1, (long long)p[i].devices, speedup, (long long)p->devices));
     }
 }
 
@@ -111,7 +116,8 @@ void rp_scaling(struct rp_comparison *out, const struct rp_rows *rows)
     RP_FREE struct scaling_place *place = rp_alloc((size_t)(rows->n + 1) * sizeof *place);
     for (int i = 0; i < rows->n; i++)
         if (rows->row[i].devices > 0 && !isnan(rows->row[i].throughput))
-            place[n++] = (struct scaling_place){.series = series_of(&rows->row[i]), .row = i, .devices = rows->row[i].devices};
+            place[n++] =
+                (struct scaling_place){.series = series_of(&rows->row[i]), .row = i, .devices = rows->row[i].devices};
     qsort(place, (size_t)n, sizeof *place, by_series);
     for (int from = 0, to; from < n; from = to) {
         for (to = from + 1; to < n && strcmp(place[to].series, place[from].series) == 0; to++)
@@ -169,7 +175,8 @@ void rp_scaling_explain(struct rp_comparison *out, const struct rp_rows *rows)
             text = (struct rp_buf){0};
         }
         if (nearest >= 0)
-            add_note(out, rp_asprintf("%d is left out: it differs from %d in %s", i + 1, nearest + 1, rp_buf_text(&best)));
+            add_note(out,
+                     rp_asprintf("%d is left out: it differs from %d in %s", i + 1, nearest + 1, rp_buf_text(&best)));
     }
 }
 
@@ -217,7 +224,8 @@ void rp_scaling_put(struct rp_doc *d, const struct rp_rows *rows)
         put_series(d, rows, &c.scaling[from], to - from);
     }
     if (c.scaling_n < rows->n)
-        rp_doc_line(d, "Results without another of the same work on other numbers of devices, which are left out: %lld.",
+        rp_doc_line(d,
+                    "Results without another of the same work on other numbers of devices, which are left out: %lld.",
                     (long long)(rows->n - c.scaling_n));
     rp_scaling_explain(&c, rows);
     for (int64_t i = 0; i < c.notes_n; i++)

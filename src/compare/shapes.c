@@ -29,7 +29,8 @@ static int section_of(struct rp_layout_names *names, const struct rp_result *row
         RP_FORMAT(batch, "max");
     else if (row->batch_per_device >= 0)
         RP_FORMAT(batch, "%" PRId64, row->batch_per_device);
-    return rp_layout_names_add(names, "%s, %s, batch size per device: %s", model, precision ? precision : RP_UNKNOWN, batch);
+    return rp_layout_names_add(names, "%s, %s, batch size per device: %s", model, precision ? precision : RP_UNKNOWN,
+                               batch);
 }
 
 static const char *hardware_of(const struct rp_result *row)
@@ -53,7 +54,11 @@ static int series_of(struct shapes_plan *p, const struct rp_result *row)
 static int compare_positions(const void *a, const void *b)
 {
     const struct shapes_place *x = a, *y = b;
-    const int64_t order[][2] = {{x->section, y->section}, {x->series, y->series}, {x->devices, y->devices}, {x->nodes, y->nodes}, {x->row, y->row}};
+    const int64_t order[][2] = {{x->section, y->section},
+                                {x->series, y->series},
+                                {x->devices, y->devices},
+                                {x->nodes, y->nodes},
+                                {x->row, y->row}};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (order[i][0] != order[i][1])
             return order[i][0] < order[i][1] ? -1 : 1;
@@ -67,7 +72,8 @@ static void plan_init(struct shapes_plan *p, const struct rp_rows *rows)
         rp_layout_names_add(&p->hardware, "%s", hardware_of(&rows->row[i]));
     for (int i = 0; i < rows->n; i++) {
         const struct rp_result *row = &rows->row[i];
-        p->place[i] = (struct shapes_place){section_of(&p->section, row), series_of(p, row), row->devices, row->nodes, i};
+        p->place[i] =
+            (struct shapes_place){section_of(&p->section, row), series_of(p, row), row->devices, row->nodes, i};
     }
     qsort(p->place, (size_t)rows->n, sizeof *p->place, compare_positions);
 }
@@ -86,7 +92,8 @@ static int same_series(const struct shapes_place *a, const struct shapes_place *
 }
 
 /* The first result of a series, which begins at `from`, with that shape; *n: how many there are. */
-static const struct rp_result *find_result(const struct shapes_plan *p, int from, int64_t nodes, int64_t devices, int *n)
+static const struct rp_result *find_result(const struct shapes_plan *p, int from, int64_t nodes, int64_t devices,
+                                           int *n)
 {
     const struct rp_result *first = NULL;
     *n = 0;
@@ -110,7 +117,8 @@ static void put_summary(struct rp_doc *d, const struct shapes_plan *p, int from,
     for (int i = from; i < end; i++) {
         if (i == from || !same_series(&p->place[i], &p->place[i - 1]))
             series[columns++] = i;
-        shape[i - from] = (struct shapes_place){.devices = p->place[i].devices, .nodes = p->place[i].nodes, .row = p->place[i].row};
+        shape[i - from] =
+            (struct shapes_place){.devices = p->place[i].devices, .nodes = p->place[i].nodes, .row = p->place[i].row};
     }
     if (columns > COLUMNS_MAX) {
         rp_doc_line(d, "%d frameworks or versions: see the tables of each.", columns);
@@ -135,7 +143,8 @@ static void put_summary(struct rp_doc *d, const struct shapes_plan *p, int from,
         rp_doc_line(d, RP_SEVERAL "; the tables below have all.");
 }
 
-/* The table of the series that begins at `from`; returns where the next one begins. Speed-ups are over its first result of one device. */
+/* The table of the series that begins at `from`; returns where the next one begins. Speed-ups are over its first result
+ * of one device. */
 static int put_series(struct rp_doc *d, const struct shapes_plan *p, int from)
 {
     int of, i = from;

@@ -52,8 +52,8 @@ struct cause {
 
 static int is_same(const struct rp_confounding *a, const struct rp_confounding *b)
 {
-    return strcmp(a->key, b->key) == 0 && strcmp(a->state, b->state) == 0 && (rp_same_text(a->a, b->a) || a->a == b->a) &&
-           (rp_same_text(a->b, b->b) || a->b == b->b);
+    return strcmp(a->key, b->key) == 0 && strcmp(a->state, b->state) == 0 &&
+           (rp_same_text(a->a, b->a) || a->a == b->a) && (rp_same_text(a->b, b->b) || a->b == b->b);
 }
 
 static void close_range(struct cause *c)
@@ -156,11 +156,12 @@ static void put_machines(struct rp_doc *d, const struct rp_comparison *c)
     for (int64_t i = 0; i < c->pairs_n && c->pairs_n <= 10; i++) {
         const struct rp_machine_comparison *e = c->pairs[i].environment;
         if (e)
-            rp_doc_line(
-                d,
-                "%lld against 1: %lld values of high or medium effect differ, %lld others; %lld could not be compared. 'repro capture "
-                "diff' lists all.",
-                (long long)c->pairs[i].b + 1, (long long)(e->important_n + e->more), (long long)e->other, (long long)e->not_compared);
+            rp_doc_line(d,
+                        "%lld against 1: %lld values of high or medium effect differ, %lld others; %lld could not be "
+                        "compared. 'repro capture "
+                        "diff' lists all.",
+                        (long long)c->pairs[i].b + 1, (long long)(e->important_n + e->more), (long long)e->other,
+                        (long long)e->not_compared);
     }
 }
 
@@ -211,8 +212,8 @@ static void put_headline(struct rp_doc *d, const struct rp_comparison *c)
     if (c->pairs_n == 1)
         rp_doc_heading(d, "%s", c->verdict);
     else
-        rp_doc_heading(d, "%s (%lld results against the first: %d comparable, %d with reservations, %d not)", c->verdict,
-                       (long long)c->pairs_n, count[0], count[1], count[2]);
+        rp_doc_heading(d, "%s (%lld results against the first: %d comparable, %d with reservations, %d not)",
+                       c->verdict, (long long)c->pairs_n, count[0], count[1], count[2]);
 }
 
 /* Without `why` a comparison of many is its table, and where the rest is. */
@@ -221,7 +222,8 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struc
     const int whole = why || c->pairs_n == 1;
     put_headline(out, c);
     if (c->left_out > 0)
-        rp_doc_line(out, "%lld result%s of other models left out (--all shows them)", (long long)c->left_out, rp_s(c->left_out));
+        rp_doc_line(out, "%lld result%s of other models left out (--all shows them)", (long long)c->left_out,
+                    rp_s(c->left_out));
     put_results(out, rows, c, whole ? c->pairs_n : PAIRS_SHOWN);
     rp_fleet_show(out, rows, c->fleet, 0);
     if (whole) {
@@ -229,7 +231,8 @@ void rp_compare_show(struct rp_doc *out, const struct rp_rows *rows, const struc
         put_facts(out, c);
     } else {
         if (c->pairs_n > PAIRS_SHOWN)
-            rp_doc_line(out, "%lld more results, which --why lists, as do --format csv and --json", (long long)c->pairs_n - PAIRS_SHOWN);
+            rp_doc_line(out, "%lld more results, which --why lists, as do --format csv and --json",
+                        (long long)c->pairs_n - PAIRS_SHOWN);
         rp_doc_line(out, "reservations by the effect that they can have; --why lists all, with both values");
     }
     if (c->scaling_n && (whole || c->scaling_n <= SCALING_SHOWN)) {
@@ -264,6 +267,7 @@ void rp_compare_flat(struct rp_doc *out, const struct rp_rows *rows, const struc
     rp_layout_begin(out, RP_TABLE_flat, 0);
     for (int i = 0; i < rows->n; i++) {
         RP_JSON *entry = entry_of(c, i);
-        rp_layout_cells(out, RP_TABLE_flat, 0, &(struct rp_line){.row = &rows->row[i], .entry = entry, .number = i + 1});
+        rp_layout_cells(out, RP_TABLE_flat, 0,
+                        &(struct rp_line){.row = &rows->row[i], .entry = entry, .number = i + 1});
     }
 }

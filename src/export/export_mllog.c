@@ -91,7 +91,8 @@ static json_t *platform(const struct log *l)
     return json_string(text);
 }
 
-/* The facts of the comparable result under their own keys, for which MLPerf mostly has none; the importer reads them back. */
+/* The facts of the comparable result under their own keys, for which MLPerf mostly has none; the importer reads them
+ * back. */
 static json_t *result_of(const struct log *l)
 {
     json_t *out = json_object();
@@ -114,9 +115,9 @@ static void put_submission(struct log *l)
     rp_sanitize(name);
     put_event(l, "cache_clear", json_false(), json_pack("{s:s}", "note", "no cache was cleared"));
     put_event(l, "submission_benchmark", json_string("bert"),
-              json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "note", "exported from a bundle; not a submission to MLPerf", "bundle", name,
-                        "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict", rp_buf_text(&verdict), "result",
-                        result_of(l)));
+              json_pack("{s:s, s:s, s:s, s:s, s:s, s:o}", "note", "exported from a bundle; not a submission to MLPerf",
+                        "bundle", name, "records_sha256", rs->sha256, "signed_by", v->fingerprint, "verdict",
+                        rp_buf_text(&verdict), "result", result_of(l)));
     put_event(l, "submission_org", json_string(l->from->org ? l->from->org : v->fingerprint),
               json_pack("{s:s}", "note", l->from->org ? "given at export" : "the key that signed"));
     put_event(l, "submission_division", json_string("open"), json_object());
@@ -168,15 +169,16 @@ static void put_settings(struct log *l)
 
 static json_t *record_at(int64_t line, int64_t step, int64_t samples)
 {
-    return json_pack("{s:s, s:I, s:I, s:I}", "file", RP_OF_RANK(0, ".jsonl"), "lineno", (json_int_t)line, "step_num", (json_int_t)step,
-                     "samples_count", (json_int_t)samples);
+    return json_pack("{s:s, s:I, s:I, s:I}", "file", RP_OF_RANK(0, ".jsonl"), "lineno", (json_int_t)line, "step_num",
+                     (json_int_t)step, "samples_count", (json_int_t)samples);
 }
 
 /* Steps i..end-1 lie in one block: same phase and repeat, no state root between them. */
 static int64_t block_end(const struct rp_records *rs, int64_t i)
 {
     int64_t end = i + 1;
-    while (end < rs->n && !rs->r[end - 1].root && rs->r[end].timed == rs->r[i].timed && rs->r[end].repeat == rs->r[i].repeat)
+    while (end < rs->n && !rs->r[end - 1].root && rs->r[end].timed == rs->r[i].timed &&
+           rs->r[end].repeat == rs->r[i].repeat)
         end++;
     return end;
 }
@@ -210,8 +212,9 @@ static void put_quality(struct log *l, int64_t samples)
     const struct rp_step_record *last = &l->records->r[l->records->n - 1];
     json_t *metadata = record_at(l->records->n, last->step, samples);
     json_object_set_new(metadata, "epoch_num", json_integer(samples)); /* MLPerf's BERT counts samples there */
-    json_object_set_new(metadata, "metric",
-                        json_string("exp(-loss) of the last training step, before its update; no accuracy, nothing was evaluated"));
+    json_object_set_new(
+        metadata, "metric",
+        json_string("exp(-loss) of the last training step, before its update; no accuracy, nothing was evaluated"));
     put_event(l, "eval_accuracy", json_real(exp(-(double)last->loss)), metadata);
 }
 
@@ -285,7 +288,8 @@ int rp_export_mllog(struct rp_buf *out, const struct rp_export_source *from, str
     if (run->doc && run->doc->command)
         return export_command(out, from, err);
     if (strcmp(model, "bert") != 0)
-        return rp_fail(err, RP_UNAVAILABLE, "no MLPerf benchmark is known for the model '%s'", rp_excerpt(shown, model));
+        return rp_fail(err, RP_UNAVAILABLE, "no MLPerf benchmark is known for the model '%s'",
+                       rp_excerpt(shown, model));
     while (i < l.records->n && l.records->r[i].step < 0) /* the state before the first step */
         i++;
     if (i == l.records->n)

@@ -1,4 +1,5 @@
-/* What the CUDA runtime linked in here gets from the driver: versions, and what only CUDA knows of a device. No context is made. */
+/* What the CUDA runtime linked in here gets from the driver: versions, and what only CUDA knows of a device. No context
+ * is made. */
 #include "gpu/gpu.h"
 
 #include <ctype.h>
@@ -23,7 +24,8 @@ static void put_failure(json_t *out, const char *name, cudaError_t status, const
     rp_put(out, name, absent ? RP_STATE_ABSENT : RP_STATE_ERROR, NULL, source, NULL, text);
 }
 
-static void put_attribute(json_t *out, const char *name, int device, enum cudaDeviceAttr attribute, int64_t scale, const char *unit)
+static void put_attribute(json_t *out, const char *name, int device, enum cudaDeviceAttr attribute, int64_t scale,
+                          const char *unit)
 {
     int n = 0;
     cudaError_t status = cudaDeviceGetAttribute(&n, attribute, device);

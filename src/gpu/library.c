@@ -11,7 +11,8 @@ void rp_gpu_load(struct rp_gpu_library *l, const char *name)
         return;
     const char *why = dlerror();
     rp_fail(&l->err, RP_UNAVAILABLE, "%s", why ? why : "the loader does not say why");
-    /* A library that is there and lacks another one reads "OTHER: cannot open shared object file: No such file or directory". */
+    /* A library that is there and lacks another one reads "OTHER: cannot open shared object file: No such file or
+     * directory". */
     int none = strncmp(l->err.msg, name, strlen(name)) == 0 && strstr(l->err.msg, "No such file");
     l->state = none ? RP_STATE_ABSENT : RP_STATE_ERROR;
 }

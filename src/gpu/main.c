@@ -51,8 +51,8 @@ static int answer_device(const json_t *question, struct rp_err *err)
     const struct rp_backend *b = &rp_backend_cuda;
     const char *why = b->unavailable(&o);
     const struct rp_cuda_gpu *gpu = why ? NULL : rp_cuda_gpu_of(&o, &failed);
-    json_t *values = gpu ? json_pack("{s:s, s:i, s:I, s:I}", "name", gpu->name, "capability", gpu->capability, "shared_bytes",
-                                     (json_int_t)gpu->shared_max, "memory", (json_int_t)b->memory(&o))
+    json_t *values = gpu ? json_pack("{s:s, s:i, s:I, s:I}", "name", gpu->name, "capability", gpu->capability,
+                                     "shared_bytes", (json_int_t)gpu->shared_max, "memory", (json_int_t)b->memory(&o))
                          : json_pack("{s:s}", "unavailable", why ? why : failed.msg);
     RP_JSON *body = json_pack("{s:s, s:o}", "probe", "device", "values", values);
     return rp_frame_write(RP_PROCESS_FD, RP_FRAME_VALUES, body, err);

@@ -25,6 +25,7 @@ json_t *rp_gpu_nccl(void)
     }
     if (version)
         snprintf(text, sizeof text, "returned %d and the number %d", status, n);
-    rp_put(out, "nccl_version", RP_STATE_ERROR, NULL, SOURCE, NULL, version ? text : "the library has no such function");
+    rp_put(out, "nccl_version", RP_STATE_ERROR, NULL, SOURCE, NULL,
+           version ? text : "the library has no such function");
     return out;
 }

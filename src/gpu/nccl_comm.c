@@ -61,8 +61,8 @@ static int nccl_fail(struct nccl_comm *m, int result, const char *what, struct r
     snprintf(line, sizeof line, "%.*s", (int)strcspn(last ? last : "", "\n"), last ? last : "");
     if (peer)
         m->comm.lost = RP_LOST_SOME;
-    (void)rp_fail(err, peer ? RP_UNAVAILABLE : RP_IO, "%s: %s: %s (%d)%s%s; NCCL_DEBUG=WARN shows more", m->comm.transport, what,
-                  text ? text : "unknown error", result, *line ? ": " : "", line);
+    (void)rp_fail(err, peer ? RP_UNAVAILABLE : RP_IO, "%s: %s: %s (%d)%s%s; NCCL_DEBUG=WARN shows more",
+                  m->comm.transport, what, text ? text : "unknown error", result, *line ? ": " : "", line);
     return -1;
 }
 
@@ -77,8 +77,10 @@ static int wait_more(struct nccl_comm *m, uint64_t since, double limit_s, struct
     }
     if (limit_s > 0 && (double)(now - since) * 1e-9 > limit_s) {
         m->comm.lost = RP_LOST_SOME;
-        return rp_fail(err, RP_UNAVAILABLE, "%s: an exchange did not end within %.0f s (twice run.hang_seconds): is the network between the "
-                                            "GPUs in order? NCCL_DEBUG=INFO shows what it uses", m->comm.transport, limit_s);
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "%s: an exchange did not end within %.0f s (twice run.hang_seconds): is the network between the "
+                       "GPUs in order? NCCL_DEBUG=INFO shows what it uses",
+                       m->comm.transport, limit_s);
     }
     if (now - since < SPIN_NS)
         sched_yield();
@@ -182,9 +184,10 @@ static size_t room_for(const struct nccl_comm *m, size_t left)
     return ((left < m->piece ? left : m->piece) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Bytes [at, at + piece) of every message. Both sides divide a message in the same way, and every rank begins with its first piece. */
-static int exchange_pieces(struct nccl_comm *m, enum rp_group g, const struct rp_transfer *t, int n, size_t at, struct rp_transfer *staged,
-                           struct rp_err *err)
+/* Bytes [at, at + piece) of every message. Both sides divide a message in the same way, and every rank begins with its
+ * first piece. */
+static int exchange_pieces(struct nccl_comm *m, enum rp_group g, const struct rp_transfer *t, int n, size_t at,
+                           struct rp_transfer *staged, struct rp_err *err)
 {
     int k = 0;
     CUdeviceptr place = m->room;
@@ -194,7 +197,8 @@ static int exchange_pieces(struct nccl_comm *m, enum rp_group g, const struct rp
         const size_t left = t[i].bytes - at, bytes = left < m->piece ? left : m->piece;
         staged[k++] = (struct rp_transfer){t[i].peer, t[i].send, (void *)(uintptr_t)place, bytes}; /* NOLINT(performance-no-int-to-ptr) */
         if (t[i].send)
-            TRY(cuMemcpyHtoDAsync(place, (const char *)t[i].data + at, bytes, m->stream), "copying a message to the GPU");
+            TRY(cuMemcpyHtoDAsync(place, (const char *)t[i].data + at, bytes, m->stream),
+                "copying a message to the GPU");
         place += room_for(m, left);
     }
     if (run_messages(m, g, staged, k, err) < 0)
@@ -203,7 +207,8 @@ static int exchange_pieces(struct nccl_comm *m, enum rp_group g, const struct rp
         if (t[i].bytes <= at)
             continue;
         if (!t[i].send)
-            TRY(cuMemcpyDtoHAsync((char *)t[i].data + at, (CUdeviceptr)(uintptr_t)staged[j].data, staged[j].bytes, m->stream),
+            TRY(cuMemcpyDtoHAsync((char *)t[i].data + at, (CUdeviceptr)(uintptr_t)staged[j].data, staged[j].bytes,
+                                  m->stream),
                 "copying a message from the GPU");
         j++;
     }
@@ -262,7 +267,8 @@ static void close_comm(struct rp_comm *c)
 }
 
 /* Rank i on GPUs of its host takes GPU i, unless the recipe names one; a process that sees one GPU takes that. */
-static int choose_gpu(const struct rp_rank_of *rank, const struct rp_device_opts *o, int share, char device[RP_DEVICE_NUMBER], struct rp_err *err)
+static int choose_gpu(const struct rp_rank_of *rank, const struct rp_device_opts *o, int share,
+                      char device[RP_DEVICE_NUMBER], struct rp_err *err)
 {
     const struct rp_driver *d = rp_driver_load(err);
     int index, count = 0;
@@ -272,11 +278,16 @@ static int choose_gpu(const struct rp_rank_of *rank, const struct rp_device_opts
     if (!d || r != CUDA_SUCCESS)
         return d ? rp_driver_fail(d, r, "cuDeviceGetCount", err) : -1;
     if (ranks > 1 && o->device && *o->device)
-        return rp_fail(err, RP_USAGE, "run.device '%s': %d ranks on one host take GPUs 0 to %d; choose others with CUDA_VISIBLE_DEVICES", o->device,
-                       ranks, ranks - 1);
+        return rp_fail(
+            err, RP_USAGE,
+            "run.device '%s': %d ranks on one host take GPUs 0 to %d; choose others with CUDA_VISIBLE_DEVICES",
+            o->device, ranks, ranks - 1);
     if (ranks > 1 && count > 1 && count < ranks && !share)
-        return rp_fail(err, RP_UNAVAILABLE, "%d ranks on this host, and CUDA shows %d GPUs here: a rank needs a GPU of its own, or with --set "
-                                            "run.transport=sockets some have one together", ranks, count);
+        return rp_fail(
+            err, RP_UNAVAILABLE,
+            "%d ranks on this host, and CUDA shows %d GPUs here: a rank needs a GPU of its own, or with --set "
+            "run.transport=sockets some have one together",
+            ranks, count);
     if (ranks > 1)
         snprintf(device, RP_DEVICE_NUMBER, "%d", count > 1 ? index % count : 0);
     return 0;
@@ -329,7 +340,8 @@ static void connections(const struct rp_comm *c, struct rp_connections *out)
     RP_FORMAT(out->nccl, "%s", c->transport + strlen("NCCL "));
 }
 
-static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_device_opts *o, json_t **about, struct rp_err *err)
+static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_device_opts *o, json_t **about,
+                               struct rp_err *err)
 {
     static const struct rp_comm_ops op = {.exchange = exchange_host,
                                           .close = close_comm,
@@ -367,13 +379,17 @@ static int read_ranks(struct nccl_comm *m, const json_t *ranks, struct rp_err *e
         if (!json_is_integer(version) || !gpu)
             return rp_fail(err, RP_MALFORMED, "the list of ranks lacks the GPU of rank %d", i);
         if (json_integer_value(version) != first)
-            return rp_fail(err, RP_UNAVAILABLE, "rank %d has NCCL %s, rank 0 has NCCL %s: all ranks need the same version, so use the same "
-                                                "container image", i, rp_nccl_version_text(a, (int)json_integer_value(version)),
+            return rp_fail(err, RP_UNAVAILABLE,
+                           "rank %d has NCCL %s, rank 0 has NCCL %s: all ranks need the same version, so use the same "
+                           "container image",
+                           i, rp_nccl_version_text(a, (int)json_integer_value(version)),
                            rp_nccl_version_text(b, (int)first));
         for (int k = 0; k < i && !(shared && strcmp(shared, "1") == 0); k++)
             if (strcmp(gpu, json_string_value(json_object_get(json_array_get(ranks, (size_t)k), "gpu"))) == 0)
-                return rp_fail(err, RP_UNAVAILABLE, "ranks %d and %d have the same GPU: with NCCL a rank needs a GPU of its own; --set "
-                                                    "run.transport=sockets lets ranks share one", k, i);
+                return rp_fail(err, RP_UNAVAILABLE,
+                               "ranks %d and %d have the same GPU: with NCCL a rank needs a GPU of its own; --set "
+                               "run.transport=sockets lets ranks share one",
+                               k, i);
     }
     if (!id || rp_unhex(m->id.bytes, sizeof m->id.bytes, id) < 0)
         return rp_fail(err, RP_MALFORMED, "the list of ranks lacks the id of NCCL's communicator");

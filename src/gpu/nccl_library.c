@@ -39,8 +39,8 @@ static int load(struct rp_nccl *n, struct rp_err *err)
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *f = dlsym(library, functions[i].name);
         if (!f)
-            return rp_fail(err, RP_UNAVAILABLE, "libnccl.so.2, version %s, lacks %s; " REMEDY, rp_nccl_version_text(text, version),
-                           functions[i].name);
+            return rp_fail(err, RP_UNAVAILABLE, "libnccl.so.2, version %s, lacks %s; " REMEDY,
+                           rp_nccl_version_text(text, version), functions[i].name);
         *(void **)(void *)((char *)n + functions[i].offset) = f;
     }
     n->version = version;

@@ -29,7 +29,8 @@ nvmlReturn_t rp_nvml_ask(const struct rp_nvml *lib, const struct rp_nvml_subject
         for (size_t i = 0; i < sizeof a->text / sizeof a->text[0]; i++)
             a->text[i][sizeof a->text[0] - 1] = 0;
         *source = w->symbol;
-        if (rc != NVML_ERROR_FUNCTION_NOT_FOUND && rc != NVML_ERROR_ARGUMENT_VERSION_MISMATCH && rc != NVML_ERROR_DEPRECATED)
+        if (rc != NVML_ERROR_FUNCTION_NOT_FOUND && rc != NVML_ERROR_ARGUMENT_VERSION_MISMATCH &&
+            rc != NVML_ERROR_DEPRECATED)
             break;
     }
     return rc;
@@ -43,7 +44,8 @@ void rp_nvml_put_failure(const struct rp_nvml *lib, json_t *obj, const char *fie
     if (rc == NVML_ERROR_NOT_SUPPORTED) {
         rp_put_absent(obj, field, source);
     } else if (rc == NVML_ERROR_FUNCTION_NOT_FOUND) {
-        rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL, RP_FORMAT(detail, "this %s has no %s", lib->so.name, source));
+        rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL,
+               RP_FORMAT(detail, "this %s has no %s", lib->so.name, source));
     } else if (rc == NVML_ERROR_DEPRECATED) {
         rp_put(obj, field, RP_STATE_ABSENT, NULL, source, NULL,
                RP_FORMAT(detail, "deprecated: this driver no longer answers %s", source));
@@ -85,7 +87,8 @@ static void put_word(json_t *obj, const struct rp_nvml_row *row, unsigned long l
     while (i < n && row->words[i])
         i++;
     if (!row->words[i]) {
-        rp_put(obj, row->field, RP_STATE_ERROR, NULL, source, NULL, RP_FORMAT(detail, "the answer %llu is newer than this program", n));
+        rp_put(obj, row->field, RP_STATE_ERROR, NULL, source, NULL,
+               RP_FORMAT(detail, "the answer %llu is newer than this program", n));
     } else if (!*row->words[i]) {
         put_unavailable(obj, row->field, source);
     } else {
@@ -127,8 +130,8 @@ static void put_ranges(json_t *obj, const char *field, const unsigned long *set,
         put_unavailable(obj, field, source);
 }
 
-void rp_nvml_put(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_row *row, nvmlReturn_t rc, const struct rp_nvml_answer *a,
-                 const char *source)
+void rp_nvml_put(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_row *row, nvmlReturn_t rc,
+                 const struct rp_nvml_answer *a, const char *source)
 {
     if (rc != NVML_SUCCESS) {
         rp_nvml_put_failure(lib, obj, row->field, rc, source);
@@ -152,7 +155,8 @@ void rp_nvml_put(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_ro
     }
 }
 
-void rp_nvml_put_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_subject *s, const struct rp_nvml_row *rows)
+void rp_nvml_put_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_subject *s,
+                      const struct rp_nvml_row *rows)
 {
     struct rp_nvml_answer a;
     const char *source = NULL;
@@ -165,7 +169,8 @@ void rp_nvml_put_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nv
     }
 }
 
-static void fail_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_row *rows, nvmlReturn_t rc, const char *source)
+static void fail_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_row *rows, nvmlReturn_t rc,
+                      const char *source)
 {
     for (const struct rp_nvml_row *r = rows; r->field; r++)
         rp_nvml_put_failure(lib, obj, r->field, rc, source);
@@ -174,8 +179,8 @@ static void fail_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nv
 /* ---- devices ---- */
 
 /* A handle from the newest of two functions that the library has, by index where address is NULL. */
-static nvmlReturn_t get_handle(const struct rp_nvml *lib, const char *const symbols[2], unsigned index, const char *address,
-                               nvmlDevice_t *dev, const char **source)
+static nvmlReturn_t get_handle(const struct rp_nvml *lib, const char *const symbols[2], unsigned index,
+                               const char *address, nvmlDevice_t *dev, const char **source)
 {
     nvmlReturn_t rc = NVML_ERROR_FUNCTION_NOT_FOUND;
     for (int i = 0; i < 2 && rc == NVML_ERROR_FUNCTION_NOT_FOUND; i++) {
@@ -196,7 +201,8 @@ static nvmlReturn_t handle_at(const struct rp_nvml *lib, unsigned index, nvmlDev
     return get_handle(lib, symbols, index, NULL, dev, source);
 }
 
-nvmlReturn_t rp_nvml_device_at(const struct rp_nvml *lib, const char *pci_address, nvmlDevice_t *dev, const char **source)
+nvmlReturn_t rp_nvml_device_at(const struct rp_nvml *lib, const char *pci_address, nvmlDevice_t *dev,
+                               const char **source)
 {
     static const char *const symbols[] = {"nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByPciBusId"};
     return get_handle(lib, symbols, 0, pci_address, dev, source);

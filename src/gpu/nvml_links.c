@@ -1,8 +1,9 @@
 /* NVLink, and what lies between two devices: the cells of the matrix that `nvidia-smi topo -m` prints.
  *
- * A cell is NV<n> when n active links of one device lead to the other, or when both have links into NVSwitches (the smaller number of
- * them); else the word for what PCI path they share: PIX at most one switch, PXB several switches, PHB a host bridge, NODE several host
- * bridges of one NUMA node, SYS the link between NUMA nodes. When it cannot be known where a link leads the cell is an error.
+ * A cell is NV<n> when n active links of one device lead to the other, or when both have links into NVSwitches (the
+ * smaller number of them); else the word for what PCI path they share: PIX at most one switch, PXB several switches,
+ * PHB a host bridge, NODE several host bridges of one NUMA node, SYS the link between NUMA nodes. When it cannot be
+ * known where a link leads the cell is an error.
  */
 #include "gpu/nvml.h"
 
@@ -107,8 +108,8 @@ static int has_unread_links(const struct rp_nvml_device *d)
     return d->links != NVML_SUCCESS && d->links != NVML_ERROR_NOT_SUPPORTED;
 }
 
-static void put_cell(const struct rp_nvml *lib, json_t *out, const char *name, const struct rp_nvml_device *all, unsigned n, unsigned i,
-                     unsigned j)
+static void put_cell(const struct rp_nvml *lib, json_t *out, const char *name, const struct rp_nvml_device *all,
+                     unsigned n, unsigned i, unsigned j)
 {
     const struct rp_nvml_subject s = {.dev = all[i].dev, .peer = all[j].dev};
     struct rp_nvml_row row = rp_nvml_ancestor_row;
@@ -164,7 +165,8 @@ void rp_nvml_put_pairs(const struct rp_nvml *lib, const struct rp_nvml_device *d
                 continue;
             }
             put_cell(lib, topology, name, d, n, i, j);
-            nvmlReturn_t rc = rp_nvml_ask(lib, &(struct rp_nvml_subject){.dev = d[i].dev, .peer = d[j].dev}, &row, &a, &source);
+            nvmlReturn_t rc =
+                rp_nvml_ask(lib, &(struct rp_nvml_subject){.dev = d[i].dev, .peer = d[j].dev}, &row, &a, &source);
             rp_nvml_put(lib, p2p, &row, rc, &a, source);
         }
     }

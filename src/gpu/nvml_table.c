@@ -27,24 +27,29 @@
 
 /* Structs of numbers: size, version, of_system, width, offsets. */
 #define STRUCT(name, type, ...) static const struct rp_nvml_struct name = {sizeof(type), __VA_ARGS__}
-STRUCT(memory_v2, nvmlMemory_v2_t, nvmlMemory_v2, 0, 8, {offsetof(nvmlMemory_v2_t, total), offsetof(nvmlMemory_v2_t, free),
-       offsetof(nvmlMemory_v2_t, reserved)});
+STRUCT(memory_v2, nvmlMemory_v2_t, nvmlMemory_v2, 0, 8,
+       {offsetof(nvmlMemory_v2_t, total), offsetof(nvmlMemory_v2_t, free), offsetof(nvmlMemory_v2_t, reserved)});
 STRUCT(memory_v1, nvmlMemory_t, 0, 0, 8, {offsetof(nvmlMemory_t, total), offsetof(nvmlMemory_t, free)});
 STRUCT(bar1, nvmlBAR1Memory_t, 0, 0, 8, {offsetof(nvmlBAR1Memory_t, bar1Total), offsetof(nvmlBAR1Memory_t, bar1Free)});
-STRUCT(utilization, nvmlUtilization_t, 0, 0, 4, {offsetof(nvmlUtilization_t, gpu), offsetof(nvmlUtilization_t, memory)});
+STRUCT(utilization, nvmlUtilization_t, 0, 0, 4,
+       {offsetof(nvmlUtilization_t, gpu), offsetof(nvmlUtilization_t, memory)});
 STRUCT(c2c_mode, nvmlC2cModeInfo_v1_t, 0, 0, 4, {offsetof(nvmlC2cModeInfo_v1_t, isC2cEnabled)});
 STRUCT(attributes, nvmlDeviceAttributes_t, 0, 0, 4, {offsetof(nvmlDeviceAttributes_t, multiprocessorCount)});
-STRUCT(confidential_settings, nvmlSystemConfComputeSettings_v1_t, nvmlSystemConfComputeSettings_v1, 1, 4, {
-       offsetof(nvmlSystemConfComputeSettings_v1_t, ccFeature), offsetof(nvmlSystemConfComputeSettings_v1_t, environment),
-       offsetof(nvmlSystemConfComputeSettings_v1_t, devToolsMode), offsetof(nvmlSystemConfComputeSettings_v1_t, multiGpuMode)});
+STRUCT(confidential_settings, nvmlSystemConfComputeSettings_v1_t, nvmlSystemConfComputeSettings_v1, 1, 4,
+       {offsetof(nvmlSystemConfComputeSettings_v1_t, ccFeature),
+        offsetof(nvmlSystemConfComputeSettings_v1_t, environment),
+        offsetof(nvmlSystemConfComputeSettings_v1_t, devToolsMode),
+        offsetof(nvmlSystemConfComputeSettings_v1_t, multiGpuMode)});
 STRUCT(confidential_state, nvmlConfComputeSystemState_t, 0, 1, 4, {offsetof(nvmlConfComputeSystemState_t, ccFeature),
        offsetof(nvmlConfComputeSystemState_t, environment), offsetof(nvmlConfComputeSystemState_t, devToolsMode)});
 
-WAYS(cuda_versions, WAY(cuda_version, "nvmlSystemGetCudaDriverVersion_v2"), WAY(cuda_version, "nvmlSystemGetCudaDriverVersion"));
+WAYS(cuda_versions, WAY(cuda_version, "nvmlSystemGetCudaDriverVersion_v2"),
+     WAY(cuda_version, "nvmlSystemGetCudaDriverVersion"));
 WAYS(confidential, FILLS(confidential_settings, "nvmlSystemGetConfComputeSettings"),
      FILLS(confidential_state, "nvmlSystemGetConfComputeState"));
 WAYS(counts, WAY(number_of_system, "nvmlDeviceGetCount_v2"), WAY(number_of_system, "nvmlDeviceGetCount"));
-WAYS(architectures, WAY(number, "nvmlDeviceGetArchitecture"), WAY(architecture_of_capability, "nvmlDeviceGetCudaComputeCapability"));
+WAYS(architectures, WAY(number, "nvmlDeviceGetArchitecture"),
+     WAY(architecture_of_capability, "nvmlDeviceGetCudaComputeCapability"));
 WAYS(memory, FILLS(memory_v2, "nvmlDeviceGetMemoryInfo_v2"), FILLS(memory_v1, "nvmlDeviceGetMemoryInfo"));
 WAYS(bar1s, FILLS(bar1, "nvmlDeviceGetBAR1MemoryInfo"));
 WAYS(c2cs, FILLS(c2c_mode, "nvmlDeviceGetC2cModeInfoV"));
@@ -54,17 +59,21 @@ WAYS(mig, WAY(two_numbers, "nvmlDeviceGetMigMode"));
 WAYS(gsp, WAY(two_numbers, "nvmlDeviceGetGspFirmwareMode"));
 WAYS(utilizations, FILLS(utilization, "nvmlDeviceGetUtilizationRates"));
 WAYS(limits, WAY(two_numbers, "nvmlDeviceGetPowerManagementLimitConstraints"));
-WAYS(reasons, WAY(wide, "nvmlDeviceGetCurrentClocksEventReasons"), WAY(wide, "nvmlDeviceGetCurrentClocksThrottleReasons"));
+WAYS(reasons, WAY(wide, "nvmlDeviceGetCurrentClocksEventReasons"),
+     WAY(wide, "nvmlDeviceGetCurrentClocksThrottleReasons"));
 WAYS(fabric, WAY(fabric_v2, "nvmlDeviceGetGpuFabricInfoV"), WAY(fabric_v1, "nvmlDeviceGetGpuFabricInfo"));
 WAYS(remapped, WAY(four_numbers, "nvmlDeviceGetRemappedRows"));
-WAYS(compute, WAY(processes, "nvmlDeviceGetComputeRunningProcesses_v3"), WAY(processes, "nvmlDeviceGetComputeRunningProcesses_v2"),
-     WAY(processes, "nvmlDeviceGetComputeRunningProcesses"));
-WAYS(graphics, WAY(processes, "nvmlDeviceGetGraphicsRunningProcesses_v3"), WAY(processes, "nvmlDeviceGetGraphicsRunningProcesses_v2"),
+WAYS(compute, WAY(processes, "nvmlDeviceGetComputeRunningProcesses_v3"),
+     WAY(processes, "nvmlDeviceGetComputeRunningProcesses_v2"), WAY(processes, "nvmlDeviceGetComputeRunningProcesses"));
+WAYS(graphics, WAY(processes, "nvmlDeviceGetGraphicsRunningProcesses_v3"),
+     WAY(processes, "nvmlDeviceGetGraphicsRunningProcesses_v2"),
      WAY(processes, "nvmlDeviceGetGraphicsRunningProcesses"));
-WAYS(mps, WAY(processes, "nvmlDeviceGetMPSComputeRunningProcesses_v3"), WAY(processes, "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
+WAYS(mps, WAY(processes, "nvmlDeviceGetMPSComputeRunningProcesses_v3"),
+     WAY(processes, "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
      WAY(processes, "nvmlDeviceGetMPSComputeRunningProcesses"));
 WAYS(attribute, FILLS(attributes, "nvmlDeviceGetAttributes_v2"), FILLS(attributes, "nvmlDeviceGetAttributes"));
-WAYS(link_pcis, WAY(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2"), WAY(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo"));
+WAYS(link_pcis, WAY(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2"),
+     WAY(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo"));
 
 const struct rp_nvml_row rp_nvml_system_rows[] = {
     {"driver_version", BY(text_of_system, "nvmlSystemGetDriverVersion"), TEXT(0)},

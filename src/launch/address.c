@@ -32,9 +32,11 @@ int rp_address_parse(struct rp_address *a, const char *text, struct rp_err *err)
         n = (size_t)(colon - text);
     }
     *a = (struct rp_address){.port = 0};
-    if (n == 0 || n > RP_ADDRESS_HOST || (*text == '[' && !bracket) || rp_plain_size(host, n, 0) != n || memchr(host, ' ', n) ||
-        colon == text || (colon && (rp_parse_count(colon + 1, &port) < 0 || port < 1 || port > 65535)))
-        return rp_fail(err, RP_USAGE, "'%s' is not an address: expected HOST, HOST:PORT or [IPv6]:PORT", rp_excerpt(shown, text));
+    if (n == 0 || n > RP_ADDRESS_HOST || (*text == '[' && !bracket) || rp_plain_size(host, n, 0) != n ||
+        memchr(host, ' ', n) || colon == text ||
+        (colon && (rp_parse_count(colon + 1, &port) < 0 || port < 1 || port > 65535)))
+        return rp_fail(err, RP_USAGE, "'%s' is not an address: expected HOST, HOST:PORT or [IPv6]:PORT",
+                       rp_excerpt(shown, text));
     memcpy(a->host, host, n);
     a->port = (int)port;
     return 0;
@@ -136,7 +138,8 @@ static int bind_all(int *port, int loopback)
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    int failed = use_six ? bind(fd, (struct sockaddr *)&six, sizeof six) : bind(fd, (struct sockaddr *)&four, sizeof four);
+    int failed =
+        use_six ? bind(fd, (struct sockaddr *)&six, sizeof six) : bind(fd, (struct sockaddr *)&four, sizeof four);
     if (failed && use_six && errno == EADDRNOTAVAIL) { /* IPv6 is compiled in, and switched off */
         close(fd);
         fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -151,7 +154,8 @@ static int bind_all(int *port, int loopback)
     socklen_t n = sizeof got;
     if (getsockname(fd, (struct sockaddr *)&got, &n) < 0)
         return -1;
-    *port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port : ((struct sockaddr_in *)&got)->sin_port);
+    *port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port
+                                            : ((struct sockaddr_in *)&got)->sin_port);
     return rp_fd_take(&fd);
 }
 
@@ -209,7 +213,8 @@ json_t *rp_address_own(void)
             continue;
         if (i->ifa_addr->sa_family == AF_INET)
             memcpy(&s, i->ifa_addr, sizeof(struct sockaddr_in));
-        else if (i->ifa_addr->sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr))
+        else if (i->ifa_addr->sa_family == AF_INET6 &&
+                 !IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)i->ifa_addr)->sin6_addr))
             memcpy(&s, i->ifa_addr, sizeof(struct sockaddr_in6));
         else
             continue;

@@ -28,9 +28,10 @@ static int check_text(const char *option, const char *text, const char *allowed,
 static int check_opts(const struct rp_form_opts *o, struct rp_err *err)
 {
     char shown[72];
-    if (*o->name < 'a' || *o->name > 'z' || strlen(o->name) > NAME_MAX_SIZE || o->name[strspn(o->name, ALPHANUMERIC "-")] ||
-        rp_ends_with(o->name, "-"))
-        return rp_fail(err, RP_USAGE, "--name '%s': expected at most %d lower-case letters, digits and hyphens, a letter first",
+    if (*o->name < 'a' || *o->name > 'z' || strlen(o->name) > NAME_MAX_SIZE ||
+        o->name[strspn(o->name, ALPHANUMERIC "-")] || rp_ends_with(o->name, "-"))
+        return rp_fail(err, RP_USAGE,
+                       "--name '%s': expected at most %d lower-case letters, digits and hyphens, a letter first",
                        rp_excerpt(shown, o->name), NAME_MAX_SIZE);
     if (check_text("recipe", o->recipe, ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZ._/+-", err) < 0)
         return -1;
@@ -56,8 +57,10 @@ static void put_value(struct rp_buf *out, const char *name, size_t n, const stru
     if (n == 5 && memcmp(name, "IMAGE", n) == 0)
         rp_buf_puts(out, image);
     if (n == 3 && memcmp(name, "URI", n) == 0) /* a file is taken as it is */
-        rp_buf_printf(out, "%s%s", strstr(image, "://") || *image == '/' || *image == '.' || rp_ends_with(image, ".sif") ? "" : "docker://",
-                      image);
+        rp_buf_printf(
+            out, "%s%s",
+            strstr(image, "://") || *image == '/' || *image == '.' || rp_ends_with(image, ".sif") ? "" : "docker://",
+            image);
     if (n == 6 && memcmp(name, "RECIPE", n) == 0)
         rp_buf_puts(out, o->recipe);
     if (n == 3 && memcmp(name, "SET", n) == 0 && o->accumulation)
@@ -106,7 +109,8 @@ int rp_form_write(struct rp_buf *out, const char *id, const struct rp_form_opts 
     while (f->id && strcmp(f->id, id) != 0)
         f++;
     if (!f->id)
-        return rp_fail(err, RP_USAGE, "'%s' is not a kind of launch: 'repro help launch' lists them", rp_excerpt(shown, id));
+        return rp_fail(err, RP_USAGE, "'%s' is not a kind of launch: 'repro help launch' lists them",
+                       rp_excerpt(shown, id));
     const struct rp_embed *e = rp_embed_find(f->file);
     RP_BUG_IF(!e);
     const char *text = (const char *)e->data, *end = text + e->size;

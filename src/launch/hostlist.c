@@ -138,7 +138,8 @@ static int write_host(char out[RP_HOST_MAX + 1], const struct hostlist_word *w, 
 }
 
 /* The number of hosts; host `wanted` into out if it is one of them. */
-static int64_t walk_hosts(char out[RP_HOST_MAX + 1], const char *list, int64_t wanted, const char *what, struct rp_err *err)
+static int64_t walk_hosts(char out[RP_HOST_MAX + 1], const char *list, int64_t wanted, const char *what,
+                          struct rp_err *err)
 {
     int64_t count = 0;
     for (const char *p = list + strspn(list, ", \t\n"), *why; *p; p += strspn(p, ", \t\n")) {
@@ -167,6 +168,7 @@ int rp_hostlist_at(char out[RP_HOST_MAX + 1], const char *list, int64_t i, const
     if (count < 0)
         return -1;
     if (i < 0 || i >= count)
-        return rp_fail(err, RP_MALFORMED, "%s has %" PRId64 " hosts, and number %" PRId64 " was asked for", what, count, i);
+        return rp_fail(err, RP_MALFORMED, "%s has %" PRId64 " hosts, and number %" PRId64 " was asked for", what, count,
+                       i);
     return 0;
 }

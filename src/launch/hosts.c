@@ -19,8 +19,8 @@ void rp_hosts_fini(struct rp_hosts *h)
 static int refuse_name(const char *text, const char *why, struct rp_err *err)
 {
     char shown[72];
-    return rp_fail(err, RP_USAGE, "--hosts: '%s' %s: expected NAME, USER@NAME or [IPv6], with :N for N ranks", rp_excerpt(shown, text),
-                   why);
+    return rp_fail(err, RP_USAGE, "--hosts: '%s' %s: expected NAME, USER@NAME or [IPv6], with :N for N ranks",
+                   rp_excerpt(shown, text), why);
 }
 
 static int is_made_of(const char *text, size_t n, const char *signs)
@@ -30,7 +30,8 @@ static int is_made_of(const char *text, size_t n, const char *signs)
     return n > 0 && *text != '-' && strspn(text, allowed) >= n;
 }
 
-/* "HOST", "HOST:4", "2001:db8::7", "[2001:db8::7]:4" without its user: where the host begins and how long it is, and what follows it. */
+/* "HOST", "HOST:4", "2001:db8::7", "[2001:db8::7]:4" without its user: where the host begins and how long it is, and
+ * what follows it. */
 static const char *find_host(const char *text, size_t *n, const char **rest)
 {
     const char *colon = strchr(text, ':');
@@ -49,8 +50,8 @@ static int parse_ranks(struct rp_host_entry *e, const char *text, const char *re
     int64_t ranks = 0;
     if (!*rest)
         return 0;
-    if (*rest != ':' || !rest[1] || rest[1 + strspn(rest + 1, "0123456789")] || rp_parse_count(rest + 1, &ranks) < 0 || ranks < 1 ||
-        ranks > RP_HOSTS_RANKS)
+    if (*rest != ':' || !rest[1] || rest[1 + strspn(rest + 1, "0123456789")] || rp_parse_count(rest + 1, &ranks) < 0 ||
+        ranks < 1 || ranks > RP_HOSTS_RANKS)
         return refuse_name(text, "has no number of ranks, 1 to 4096, after the colon", err);
     e->ranks = (int)ranks;
     return 0;
@@ -80,7 +81,8 @@ static int is_own_name(const char *host)
         return 0;
     const size_t own = strcspn(u.nodename, "."), n = strcspn(host, ".");
     const int cut = !u.nodename[own] || !host[n]; /* one of them lacks the domain */
-    return strcasecmp(host, u.nodename) == 0 || (cut && own == n && !strchr(host, ':') && strncasecmp(host, u.nodename, n) == 0);
+    return strcasecmp(host, u.nodename) == 0 ||
+           (cut && own == n && !strchr(host, ':') && strncasecmp(host, u.nodename, n) == 0);
 }
 
 static int is_own_address(const char *host)
@@ -106,7 +108,8 @@ static int add_entry(struct rp_hosts *h, const char *text, struct rp_err *err)
         return -1;
     for (int i = 0; i < h->n; i++)
         if (strcasecmp(h->entry[i].host, e->host) == 0)
-            return rp_fail(err, RP_USAGE, "--hosts: %s is there twice: give its ranks at once, as %s:2", e->host, e->host);
+            return rp_fail(err, RP_USAGE, "--hosts: %s is there twice: give its ranks at once, as %s:2", e->host,
+                           e->host);
     h->n++;
     return 0;
 }

@@ -53,7 +53,9 @@ static int parse_key(struct rp_job_key *k, char *text, const char *source, struc
     }
     if (is_one_byte(k)) {
         rp_job_key_fini(k);
-        return rp_fail(err, RP_USAGE, KEY " in %s is one byte repeated, which anybody can guess: 'repro launch key' makes one", source);
+        return rp_fail(err, RP_USAGE,
+                       KEY " in %s is one byte repeated, which anybody can guess: 'repro launch key' makes one",
+                       source);
     }
     k->source = source;
     return 1;
@@ -65,11 +67,13 @@ static int read_descriptor(struct rp_job_key *k, int fd, const char *source, str
     char text[256] = "";
     size_t used = 0;
     ssize_t n = 1;
-    while (used < sizeof text - 1 && !memchr(text, '\n', used) && (n = RP_RETRY(read(fd, text + used, sizeof text - 1 - used))) > 0)
+    while (used < sizeof text - 1 && !memchr(text, '\n', used) &&
+           (n = RP_RETRY(read(fd, text + used, sizeof text - 1 - used))) > 0)
         used += (size_t)n;
     int e = errno;
     text[used] = 0;
-    int result = n < 0 ? rp_fail(err, RP_IO, "cannot read " KEY " from %s: %s", source, strerror(e)) : parse_key(k, text, source, err);
+    int result = n < 0 ? rp_fail(err, RP_IO, "cannot read " KEY " from %s: %s", source, strerror(e))
+                       : parse_key(k, text, source, err);
     explicit_bzero(text, sizeof text);
     return result;
 }
@@ -78,7 +82,8 @@ static int read_key_file(struct rp_job_key *k, const char *path, const char *sou
 {
     struct stat st;
     RP_FREE char *real = realpath(path, NULL); /* a Secret is mounted as links */
-    RP_FD fd = real ? rp_private_open(real, KEY, err) : rp_fail(err, RP_IO, "cannot open " KEY " '%s': %s", path, strerror(errno));
+    RP_FD fd = real ? rp_private_open(real, KEY, err)
+                    : rp_fail(err, RP_IO, "cannot open " KEY " '%s': %s", path, strerror(errno));
     if (fd < 0)
         return -1;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
@@ -119,8 +124,11 @@ static int check_other_variable(const struct rp_job_key *k, struct rp_err *err)
     const int same = !file || !*file || (read_key_file(&other, file, "REPRO_JOB_KEY_FILE", &ignored) > 0 &&
                                          rp_secret_equal(k->bytes, other.bytes, sizeof k->bytes));
     rp_job_key_fini(&other);
-    return same ? 0 : rp_fail(err, RP_USAGE, "REPRO_JOB_KEY and REPRO_JOB_KEY_FILE are both set, and the file does not have that key: unset one "
-                                             "of them");
+    return same ? 0
+                : rp_fail(err, RP_USAGE,
+                          "REPRO_JOB_KEY and REPRO_JOB_KEY_FILE are both set, and the file does not have that key: "
+                          "unset one "
+                          "of them");
 }
 
 int rp_job_key_load(struct rp_job_key *k, const struct rp_job_key_opts *o, struct rp_err *err)

@@ -46,7 +46,8 @@ static void tell_all(struct rp_join *j, int except, const struct rp_err *reason)
     struct rp_err ignored;
     int waiting = 1;
     for (int i = 0; i < j->links; i++)
-        if (i != except && j->link[i].channel && !j->link[i].finished && rp_join_link_send(&j->link[i], RP_FRAME_ABORT, body, &ignored) < 0)
+        if (i != except && j->link[i].channel && !j->link[i].finished &&
+            rp_join_link_send(&j->link[i], RP_FRAME_ABORT, body, &ignored) < 0)
             rp_join_link_close(&j->link[i]);
     for (uint64_t until = rp_now_ns() + ABORT_MS * 1000000ull; waiting && rp_now_ns() < until;) {
         waiting = 0;
@@ -213,7 +214,8 @@ static int pump_link(struct rp_join *j, int link, uint64_t now, struct rp_err *e
         return fail_member(j, link, "the process ended or was killed, or its host did", err);
     if (!l->farewell && now > l->heard_ns && now - l->heard_ns > j->silence_ns) {
         char what[80];
-        RP_FORMAT(what, "nothing was received for %.0f s: the host or its network stands still", (double)j->silence_ns / 1e9);
+        RP_FORMAT(what, "nothing was received for %.0f s: the host or its network stands still",
+                  (double)j->silence_ns / 1e9);
         return fail_member(j, link, what, err);
     }
     return rp_join_link_beat(l, now, err) < 0 ? fail_member(j, link, "the connection broke", err) : 0;
@@ -243,7 +245,8 @@ int rp_join_poll(const struct rp_join *j, struct pollfd *out, int max)
     int n = 0;
     for (int i = 0; i < j->links && n < max; i++)
         if (j->link[i].channel && !j->link[i].finished)
-            out[n++] = (struct pollfd){.fd = rp_channel_fd(j->link[i].channel), .events = rp_join_link_events(&j->link[i])};
+            out[n++] =
+                (struct pollfd){.fd = rp_channel_fd(j->link[i].channel), .events = rp_join_link_events(&j->link[i])};
     return n;
 }
 
@@ -366,14 +369,15 @@ int rp_join_check_key(const struct rp_launch *l, const struct rp_job_key *key, s
         return 0;
     if (l->size > 1)
         snprintf(of, sizeof of, " of %lld", (long long)l->size);
-    return rp_fail(err, RP_USAGE, "process %lld%s has no key of the job, without which nothing is sent or received: %s", (long long)l->rank, of,
-                   l->key_remedy ? l->key_remedy : "set REPRO_JOB_KEY");
+    return rp_fail(err, RP_USAGE, "process %lld%s has no key of the job, without which nothing is sent or received: %s",
+                   (long long)l->rank, of, l->key_remedy ? l->key_remedy : "set REPRO_JOB_KEY");
 }
 
 int rp_join_open(struct rp_join *j, const struct rp_join_opts *o, struct rp_err *err)
 {
     const struct rp_launch *l = o->launch;
-    *j = (struct rp_join){.own = (int)l->rank, .members = (int)l->size, .lead = l->rank == 0, .wall = o->wall ? o->wall : rp_wall_ns};
+    *j = (struct rp_join){
+        .own = (int)l->rank, .members = (int)l->size, .lead = l->rank == 0, .wall = o->wall ? o->wall : rp_wall_ns};
     j->silence_ns = (uint64_t)(o->silence_ms > 0 ? o->silence_ms : SILENCE_MS) * 1000000u;
     if (l->size < 1 || l->size > RP_JOIN_MAX)
         return rp_fail(err, RP_USAGE, "a job of %lld processes, expected 1 to %d", (long long)l->size, RP_JOIN_MAX);
@@ -403,13 +407,15 @@ int rp_join_close(struct rp_join *j, int timeout_ms, struct rp_err *err)
     RP_JSON *nothing = json_object();
     struct rp_err ignored;
     for (int i = 0; i < j->links; i++)
-        if (j->link[i].channel && !j->link[i].finished && rp_join_send(j, member_of(j, i), RP_FRAME_BYE, nothing, err) < 0)
+        if (j->link[i].channel && !j->link[i].finished &&
+            rp_join_send(j, member_of(j, i), RP_FRAME_BYE, nothing, err) < 0)
             return -1;
     while (!all_left(j)) {
         if (pump_all(j, err) < 0)
             return -1;
         if (rp_now_ns() >= until)
-            return rp_fail(err, RP_UNAVAILABLE, "not all processes of the job said that they are done within %d s", timeout_ms / 1000);
+            return rp_fail(err, RP_UNAVAILABLE, "not all processes of the job said that they are done within %d s",
+                           timeout_ms / 1000);
         if (!all_left(j))
             wait_bytes(j, LOOK_MS);
     }

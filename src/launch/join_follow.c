@@ -50,7 +50,8 @@ static int shake_hands(struct rp_channel *c, uint64_t deadline, struct rp_err *e
 static struct rp_channel *try_host(struct follow *s, const char *host, struct rp_err *err)
 {
     const struct rp_join_opts *o = s->o;
-    const struct rp_channel_opts c = {.key = o->key->bytes, .purpose = "control", .job = o->where->job, .own = s->j->own};
+    const struct rp_channel_opts c = {
+        .key = o->key->bytes, .purpose = "control", .job = o->where->job, .own = s->j->own};
     int fd = rp_address_connect(host, o->where->port, o->deadline, err);
     struct rp_channel *channel = fd < 0 ? NULL : rp_channel_connect(fd, &c, 0, err);
     if (channel && shake_hands(channel, o->deadline, err) < 0) {
@@ -98,12 +99,14 @@ static struct rp_channel *reach_leader(struct follow *s, struct rp_err *err)
         RP_FORMAT(line, "looking for rank 0, which %s leads to: %s", s->o->where->source, s->last.msg);
         if ((s->refused_ns && now - s->refused_ns > 5ull * REFUSED_NS) ||
             (is_refusal(&s->last) && now >= s->o->deadline))
-            return rp_fail_null(err, s->last.code,
-                                "rank 0, or what is found in its place, refuses this process: %s; do all processes have the same key, "
-                                "and is the port free for this job?",
-                                s->last.msg);
+            return rp_fail_null(
+                err, s->last.code,
+                "rank 0, or what is found in its place, refuses this process: %s; do all processes have the same key, "
+                "and is the port free for this job?",
+                s->last.msg);
         if (now >= s->o->deadline)
-            return rp_fail_null(err, RP_UNAVAILABLE, "rank 0 was not reached in time, by %s: %s", s->o->where->source, s->last.msg);
+            return rp_fail_null(err, RP_UNAVAILABLE, "rank 0 was not reached in time, by %s: %s", s->o->where->source,
+                                s->last.msg);
         if (report_waiting(s, line, err) < 0)
             return NULL;
         poll(NULL, 0, wait);
@@ -139,7 +142,8 @@ static int hear_leader(struct follow *s, struct rp_join_link *l, struct rp_err *
     if (broken || l->finished)
         return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s ended before all processes had joined", l->address);
     if (rp_now_ns() - l->heard_ns > s->j->silence_ns)
-        return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s: nothing was received for %.0f s", l->address, (double)s->j->silence_ns / 1e9);
+        return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s: nothing was received for %.0f s", l->address,
+                       (double)s->j->silence_ns / 1e9);
     return rp_join_link_beat(l, rp_now_ns(), err);
 }
 
@@ -150,7 +154,8 @@ static int wait_decision(struct follow *s, struct rp_join_link *l, struct rp_err
         if (n)
             return n;
         if (rp_now_ns() > s->o->deadline + DECISION_MS * 1000000ull)
-            return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s did not decide in time whether all processes are there", l->address);
+            return rp_fail(err, RP_UNAVAILABLE, "rank 0 at %s did not decide in time whether all processes are there",
+                           l->address);
         if (report_waiting(s, "waiting for the other processes of the job, as rank 0 does", err) < 0)
             return -1;
         struct pollfd p = {.fd = rp_channel_fd(l->channel), .events = rp_join_link_events(l)};

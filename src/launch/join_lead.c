@@ -53,7 +53,8 @@ static int count_joined(const struct join_leader *s)
     return n;
 }
 
-/* With many connections that have not proved to know the key, the oldest of them goes. A process of the job that is among them comes back. */
+/* With many connections that have not proved to know the key, the oldest of them goes. A process of the job that is
+ * among them comes back. */
 static void drop_oldest_stranger(struct join_leader *s)
 {
     int oldest = -1, n = 0;
@@ -67,7 +68,8 @@ static void drop_oldest_stranger(struct join_leader *s)
     if (n < STRANGERS + s->j->members)
         return;
     s->j->strangers++;
-    rp_fail(&s->last, RP_UNAVAILABLE, "a connection from %s had not proved yet that it knows the key, and there were %d of these",
+    rp_fail(&s->last, RP_UNAVAILABLE,
+            "a connection from %s had not proved yet that it knows the key, and there were %d of these",
             s->all[oldest].link.address, n);
     drop_newcomer(s, oldest);
 }
@@ -105,7 +107,8 @@ static int hear_newcomer(struct join_leader *s, struct newcomer *c, uint64_t now
         RP_JSON *nothing = json_object();
         if ((c->proved = rp_channel_handshake(c->link.channel, err)) < 1) {
             if (c->proved == 0 && now > c->until)
-                return rp_fail(err, RP_UNAVAILABLE, "a connection from %s said nothing for %d s", c->link.address, GREETING_MS / 1000);
+                return rp_fail(err, RP_UNAVAILABLE, "a connection from %s said nothing for %d s", c->link.address,
+                               GREETING_MS / 1000);
             return c->proved;
         }
         if (rp_join_link_send(&c->link, RP_FRAME_BEAT, nothing, err) < 0) /* it has proved itself, and is told so */
@@ -134,7 +137,8 @@ static void lead_round(struct join_leader *s)
     RP_FREE struct pollfd *p = rp_alloc(((size_t)s->n + 1) * sizeof *p);
     p[0] = (struct pollfd){.fd = s->listener, .events = POLLIN};
     for (int i = 0; i < s->n; i++)
-        p[i + 1] = (struct pollfd){.fd = rp_channel_fd(s->all[i].link.channel), .events = rp_channel_events(s->all[i].link.channel)};
+        p[i + 1] = (struct pollfd){.fd = rp_channel_fd(s->all[i].link.channel),
+                                   .events = rp_channel_events(s->all[i].link.channel)};
     poll(p, (nfds_t)s->n + 1, ROUND_MS);
     const uint64_t now = rp_now_ns();
     for (int i = s->n - 1; i >= 0; i--) {
@@ -188,8 +192,8 @@ static int wait_for_all(struct join_leader *s, struct rp_err *err)
             continue;
         told = now;
         const int missing = list_missing(s, list, sizeof list);
-        RP_FORMAT(line, "waiting for %d of %d processes: %s%s%s", missing, s->j->members, list, s->last.code ? "; refused: " : "",
-                  s->last.code ? s->last.msg : "");
+        RP_FORMAT(line, "waiting for %d of %d processes: %s%s%s", missing, s->j->members, list,
+                  s->last.code ? "; refused: " : "", s->last.code ? s->last.msg : "");
         if (o->waiting && o->waiting(o->waiting_arg, line))
             return rp_fail(err, RP_INTERRUPTED, "stopped while %s", line);
         if (now >= o->deadline)
@@ -200,7 +204,8 @@ static int wait_for_all(struct join_leader *s, struct rp_err *err)
 
 /* ---- judging ---- */
 
-static int compare_facts(const struct newcomer *c, const struct rp_join_request *own, const char *who, struct rp_err *err)
+static int compare_facts(const struct newcomer *c, const struct rp_join_request *own, const char *who,
+                         struct rp_err *err)
 {
     const json_t *mine = own->facts, *theirs = c->said.facts;
     for (int turn = 0; turn < 2; turn++) { /* what only one of them has is found from its side */
@@ -211,8 +216,8 @@ static int compare_facts(const struct newcomer *c, const struct rp_join_request 
             char a[72], b[72], what[72];
             const char *left = rp_json_text_at(theirs, name), *right = rp_json_text_at(mine, name);
             if (strcmp(left, right) != 0)
-                return rp_fail(err, RP_MISMATCH, "the processes of the job differ in %s: %s has '%s', rank 0 '%s'", rp_excerpt(what, name),
-                               who, rp_excerpt(a, left), rp_excerpt(b, right));
+                return rp_fail(err, RP_MISMATCH, "the processes of the job differ in %s: %s has '%s', rank 0 '%s'",
+                               rp_excerpt(what, name), who, rp_excerpt(a, left), rp_excerpt(b, right));
         }
     }
     return 0;
@@ -221,8 +226,8 @@ static int compare_facts(const struct newcomer *c, const struct rp_join_request 
 static void describe_newcomer(const struct newcomer *c, char out[200])
 {
     char name[72];
-    snprintf(out, 200, "process %lld (%s, %s)", (long long)index_of(c), rp_excerpt(name, c->said.name ? c->said.name : ""),
-             c->link.address);
+    snprintf(out, 200, "process %lld (%s, %s)", (long long)index_of(c),
+             rp_excerpt(name, c->said.name ? c->said.name : ""), c->link.address);
 }
 
 /* Each is checked by itself, against the leader, and against the others of the same number. */
@@ -247,7 +252,8 @@ static int judge_all(const struct join_leader *s, const struct rp_join_request *
         if (index == 0 || by_index[index]) {
             if (index)
                 describe_newcomer(&s->all[by_index[index] - 1], other);
-            return rp_fail(err, RP_USAGE, "two processes have number %lld: %s and %s; were two jobs started with one key?",
+            return rp_fail(err, RP_USAGE,
+                           "two processes have number %lld: %s and %s; were two jobs started with one key?",
                            (long long)index, who, index ? other : "the one that leads");
         }
         by_index[index] = i + 1;
@@ -259,13 +265,16 @@ static int judge_all(const struct join_leader *s, const struct rp_join_request *
         return 0;
     if (s->j->strangers)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "%d of %d processes did not join in time (--join-timeout): %s; connections refused: %llu, the last one because: %s",
+                       "%d of %d processes did not join in time (--join-timeout): %s; connections refused: %llu, the "
+                       "last one because: %s",
                        missing, n, list, (unsigned long long)s->j->strangers, s->last.msg);
     if (s->last.code)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "%d of %d processes did not join in time (--join-timeout): %s; the last connection that ended did because: %s", missing,
-                       n, list, s->last.msg);
-    return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time (--join-timeout): %s", missing, n, list);
+                       "%d of %d processes did not join in time (--join-timeout): %s; the last connection that ended "
+                       "did because: %s",
+                       missing, n, list, s->last.msg);
+    return rp_fail(err, RP_UNAVAILABLE, "%d of %d processes did not join in time (--join-timeout): %s", missing, n,
+                   list);
 }
 
 /* Everybody who joined gets the reason, and so does who still comes within a second. */
@@ -306,7 +315,8 @@ static int listen_for_job(struct rp_rendezvous *r, int *port, struct rp_err *err
     int fd = rp_address_listen(port, r->loopback, err);
     if (fd < 0 && err->sys == EADDRINUSE)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "port %d of this host, which follows from the id of the job or was given, is in use: by another job, or by another "
+                       "port %d of this host, which follows from the id of the job or was given, is in use: by another "
+                       "job, or by another "
                        "process 0 of this one? Give every process of a job the same --port N",
                        *port);
     return fd;

@@ -46,7 +46,8 @@ json_t *rp_join_describe(const struct rp_join_opts *o, const char *given)
         snprintf(machine, sizeof machine, "%s", given);
     else
         read_machine(machine, &u);
-    /* Containers with a network of their own have devices of their own; those that tasks of srun share a network in see all devices. */
+    /* Containers with a network of their own have devices of their own; those that tasks of srun share a network in see
+     * all devices. */
     if (!given && readlink("/proc/self/ns/net", network, sizeof network - 1) < 0)
         *network = 0;
     RP_FREE char *both = rp_asprintf("%s\n%s", machine, network);
@@ -55,9 +56,9 @@ json_t *rp_join_describe(const struct rp_join_opts *o, const char *given)
     RP_JSON *facts = o->facts ? json_deep_copy(o->facts) : json_object();
     json_object_set_new(facts, "version of repro", json_string(rp_build_record()->version));
     json_t *j = json_pack("{s:i, s:I, s:I, s:i, s:s, s:s, s:s, s:o, s:O, s:O}", "protocol", RP_JOIN_PROTOCOL, "index",
-                          (json_int_t)o->launch->rank, "size", (json_int_t)o->launch->size, "ranks", o->ranks, "host", host, "place", place,
-                          "name", rp_ascii(name, sizeof name, u.nodename), "addresses", rp_address_own(), "facts", facts, "about",
-                          o->about ? (json_t *)o->about : json_null());
+                          (json_int_t)o->launch->rank, "size", (json_int_t)o->launch->size, "ranks", o->ranks, "host",
+                          host, "place", place, "name", rp_ascii(name, sizeof name, u.nodename), "addresses",
+                          rp_address_own(), "facts", facts, "about", o->about ? (json_t *)o->about : json_null());
     RP_BUG_IF(!j);
     return j;
 }
@@ -69,18 +70,21 @@ int rp_join_check(struct rp_join_request *m, const json_t *join, int size, struc
     if (rp_json_int(join, "protocol", &protocol, "JOIN", err) < 0)
         return -1;
     if (protocol != RP_JOIN_PROTOCOL)
-        return rp_fail(err, RP_MISMATCH,
-                       "a process joins with version %lld of the protocol, this program has %d: they are not the same build",
-                       (long long)protocol, RP_JOIN_PROTOCOL);
+        return rp_fail(
+            err, RP_MISMATCH,
+            "a process joins with version %lld of the protocol, this program has %d: they are not the same build",
+            (long long)protocol, RP_JOIN_PROTOCOL);
     if (rp_object_take(m, &rp_type_join_request, join, "JOIN", err) < 0)
         return -1;
     if (m->ranks < 1 || m->ranks > RANKS_MAX)
-        return rp_fail(err, RP_USAGE, "process %lld brings %lld ranks, expected 1 to %d", (long long)m->index, (long long)m->ranks, RANKS_MAX);
+        return rp_fail(err, RP_USAGE, "process %lld brings %lld ranks, expected 1 to %d", (long long)m->index,
+                       (long long)m->ranks, RANKS_MAX);
     if (m->size != size)
-        return rp_fail(err, RP_USAGE, "process %lld is one of %lld, process 0 one of %d: they are not of one start", (long long)m->index,
-                       (long long)m->size, size);
+        return rp_fail(err, RP_USAGE, "process %lld is one of %lld, process 0 one of %d: they are not of one start",
+                       (long long)m->index, (long long)m->size, size);
     if (m->index >= size)
-        return rp_fail(err, RP_USAGE, "a process joins as number %lld, expected 1 to %d", (long long)m->index, size - 1);
+        return rp_fail(err, RP_USAGE, "a process joins as number %lld, expected 1 to %d", (long long)m->index,
+                       size - 1);
     return 0;
 }
 
@@ -116,8 +120,8 @@ void rp_join_make_world(struct rp_join *j, const struct rp_join_request *joins)
 
 static json_t *clock_json(const struct rp_clock_offset *c)
 {
-    return json_pack("{s:I, s:I, s:I}", "wall_ns", (json_int_t)c->wall_ns, "monotonic_ns", (json_int_t)c->monotonic_ns, "error_ns",
-                     (json_int_t)c->error_ns);
+    return json_pack("{s:I, s:I, s:I}", "wall_ns", (json_int_t)c->wall_ns, "monotonic_ns", (json_int_t)c->monotonic_ns,
+                     "error_ns", (json_int_t)c->error_ns);
 }
 
 json_t *rp_join_to_json(const struct rp_join *j)
@@ -126,8 +130,9 @@ json_t *rp_join_to_json(const struct rp_join *j)
     for (int i = 0; i < j->members; i++) {
         const struct rp_job_member *m = &j->member[i];
         const char *program = rp_json_text_at(m->about, "program");
-        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:s*}", "index", m->index, "first_rank", m->first_rank,
-                                             "ranks", m->ranks, "host", m->host, "network_namespace", m->place, "local_rank", m->local_rank, "clock",
+        json_array_append_new(all, json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:s*}", "index", m->index,
+                                             "first_rank", m->first_rank, "ranks", m->ranks, "host", m->host,
+                                             "network_namespace", m->place, "local_rank", m->local_rank, "clock",
                                              clock_json(&m->clock), "program", rp_is_sha256(program) ? program : NULL));
     }
     return all;
@@ -219,6 +224,7 @@ const char *rp_join_who(const struct rp_join *j, int member, char out[200])
 {
     const struct rp_job_member *m = &j->member[member];
     char ranks[48];
-    snprintf(out, 200, "%s (%s%s%s)", rp_join_ranks(m, ranks), m->name, *m->name && *m->address ? ", " : "", m->address);
+    snprintf(out, 200, "%s (%s%s%s)", rp_join_ranks(m, ranks), m->name, *m->name && *m->address ? ", " : "",
+             m->address);
     return out;
 }

@@ -89,7 +89,8 @@ static int read_node(const struct launcher_row *r, int64_t *node)
 
 /* PyTorchJob's WORLD_SIZE is replicas times PET_NPROC_PER_NODE, in releases without the second: replicas. "1:4" of an elastic job is not
  * a number. */
-static int64_t count_nodes(const struct launcher_row *r, const struct rp_launch_opts *o, int64_t per_node, const char **variable)
+static int64_t count_nodes(const struct launcher_row *r, const struct rp_launch_opts *o, int64_t per_node,
+                           const char **variable)
 {
     int64_t n;
     if (o->nodes > 0) {
@@ -99,12 +100,14 @@ static int64_t count_nodes(const struct launcher_row *r, const struct rp_launch_
     if (read_number(r->size, &n) && n > 0)
         return n;
     *variable = "WORLD_SIZE";
-    if (strstr(r->marks, "WORLD_SIZE") && read_number("WORLD_SIZE", &n) && n > 0 && n % (per_node > 0 ? per_node : 1) == 0)
+    if (strstr(r->marks, "WORLD_SIZE") && read_number("WORLD_SIZE", &n) && n > 0 &&
+        n % (per_node > 0 ? per_node : 1) == 0)
         return per_node > 0 ? n / per_node : n;
     return 0;
 }
 
-static int read_nodes(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o, struct rp_err *err)
+static int read_nodes(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o,
+                      struct rp_err *err)
 {
     if (!read_node(r, &l->rank))
         return 0;
@@ -117,7 +120,8 @@ static int read_nodes(struct rp_launch *l, const struct launcher_row *r, const s
                                     .note = "this pod has JOB_COMPLETION_INDEX; --nodes N makes N of them one run"};
             return 1;
         }
-        return rp_fail(err, RP_USAGE, "%s does not tell how many nodes the job has: give --nodes, or set %s", r->name, r->size);
+        return rp_fail(err, RP_USAGE, "%s does not tell how many nodes the job has: give --nodes, or set %s", r->name,
+                       r->size);
     }
     l->node = l->rank;
     l->nodes = l->size;
@@ -127,22 +131,30 @@ static int read_nodes(struct rp_launch *l, const struct launcher_row *r, const s
 /* ---- one process per rank ---- */
 
 /* There is a rank and no size. Rank 0 may be all there is, as of a program that was started by itself. */
-static int without_size(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o, struct rp_err *err)
+static int without_size(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o,
+                        struct rp_err *err)
 {
     const char *space = getenv("PMIX_NAMESPACE");
     if (space && strncmp(space, "slurm.", 6) == 0) /* srun, whose own variables have told of one task */
         return 0;
     if (o->several || l->rank > 0)
         return rp_fail(err, RP_USAGE,
-                       "%s of %s makes this process %" PRId64 ", and no variable tells of how many: set one to their number, and give "
+                       "%s of %s makes this process %" PRId64
+                       ", and no variable tells of how many: set one to their number, and give "
                        "--rank-from %s --size-from VARIABLE",
                        r->rank, r->name, l->rank, r->rank);
-    *l = (struct rp_launch){.size = 1, .row = -1, .local_rank = -1, .node = -1,
-                            .note = "a launcher has set a rank and no number of processes; --rank-from and --size-from make several one run"};
+    *l = (struct rp_launch){
+        .size = 1,
+        .row = -1,
+        .local_rank = -1,
+        .node = -1,
+        .note =
+            "a launcher has set a rank and no number of processes; --rank-from and --size-from make several one run"};
     return 1;
 }
 
-static int read_ranks(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o, struct rp_err *err)
+static int read_ranks(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o,
+                      struct rp_err *err)
 {
     if (!read_number(r->rank, &l->rank))
         return 0;
@@ -162,7 +174,8 @@ static int read_ranks(struct rp_launch *l, const struct launcher_row *r, const s
 }
 
 /* 1: the variables of the row describe this process. */
-static int read_row(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o, struct rp_err *err)
+static int read_row(struct rp_launch *l, const struct launcher_row *r, const struct rp_launch_opts *o,
+                    struct rp_err *err)
 {
     *l = (struct rp_launch){.kind = r->kind,
                             .row = (int)(r - rows),
@@ -177,8 +190,8 @@ static int read_row(struct rp_launch *l, const struct launcher_row *r, const str
         return 0;
     int found = r->kind == RP_LAUNCH_NODES ? read_nodes(l, r, o, err) : read_ranks(l, r, o, err);
     if (found == 1 && l->kind != RP_LAUNCH_ALONE && *r->size && l->rank >= l->size)
-        return rp_fail(err, RP_USAGE, "%s, set by %s, is %" PRId64 ", expected 0 to %s - 1, which is %" PRId64, l->rank_variable, l->name,
-                       l->rank, l->size_variable, l->size - 1);
+        return rp_fail(err, RP_USAGE, "%s, set by %s, is %" PRId64 ", expected 0 to %s - 1, which is %" PRId64,
+                       l->rank_variable, l->name, l->rank, l->size_variable, l->size - 1);
     return found;
 }
 
@@ -206,17 +219,18 @@ static int is_comparable(const struct rp_launch *first, const struct rp_launch *
 
 static int compare_rows(struct rp_launch *first, const struct rp_launch *other, struct rp_err *err)
 {
-    if (!is_comparable(first, other) || (first->rank == other->rank && (first->size == other->size || !first->size || !other->size)))
+    if (!is_comparable(first, other) ||
+        (first->rank == other->rank && (first->size == other->size || !first->size || !other->size)))
         return 0;
     if (is_agent(first, other)) {
         *first = *other;
         return 0;
     }
     return rp_fail(err, RP_USAGE,
-                   "two launchers disagree: by %s of %s this is process %" PRId64 " of %" PRId64 ", by %s of %s process %" PRId64
-                   " of %" PRId64 "; choose one with --launcher %s or --launcher %s",
-                   first->rank_variable, first->name, first->rank, first->size, other->rank_variable, other->name, other->rank, other->size,
-                   first->launcher, other->launcher);
+                   "two launchers disagree: by %s of %s this is process %" PRId64 " of %" PRId64
+                   ", by %s of %s process %" PRId64 " of %" PRId64 "; choose one with --launcher %s or --launcher %s",
+                   first->rank_variable, first->name, first->rank, first->size, other->rank_variable, other->name,
+                   other->rank, other->size, first->launcher, other->launcher);
 }
 
 /* A batch script is one process, whatever SLURM_NTASKS says. */
@@ -226,14 +240,18 @@ static int check_batch(struct rp_launch *l, const struct rp_launch_opts *o, stru
     const int is_one_task = number_or("SLURM_STEP_NUM_TASKS", 0) == 1 && tasks < 2; /* srun -n 1 */
     if (!getenv("SLURM_JOB_ID") || getenv("SLURM_STEP_ID") || (tasks < 2 && nodes < 2)) {
         if (o->several && !is_one_task)
-            l->note = "a key of the job is given, and nothing tells which of its processes this is: give --rank-from and --size-from with the "
-                      "launcher's variables, or --nodes and --node-rank; for a run of one process unset REPRO_JOB_KEY and leave --job-key out";
+            l->note = "a key of the job is given, and nothing tells which of its processes this is: give --rank-from "
+                      "and --size-from with the "
+                      "launcher's variables, or --nodes and --node-rank; for a run of one process unset REPRO_JOB_KEY "
+                      "and leave --job-key out";
         return 0;
     }
     l->note = "the allocation has several tasks or nodes, and this is one process: srun starts one for each task";
     if (!o->several && o->nodes < 2)
         return 0;
-    return rp_fail(err, RP_USAGE, "this is one process of a batch script with %" PRId64 " tasks on %" PRId64 " nodes: start it with srun",
+    return rp_fail(err, RP_USAGE,
+                   "this is one process of a batch script with %" PRId64 " tasks on %" PRId64
+                   " nodes: start it with srun",
                    tasks, nodes);
 }
 
@@ -245,7 +263,8 @@ static int from_options(struct rp_launch *l, const struct rp_launch_opts *o, str
                             .name = "the command line",
                             .rank_variable = "--node-rank",
                             .size_variable = "--nodes",
-                            .key_remedy = "export REPRO_JOB_KEY, the same value on every node ('repro launch key' makes one)",
+                            .key_remedy =
+                                "export REPRO_JOB_KEY, the same value on every node ('repro launch key' makes one)",
                             .rank = o->node_rank1 - 1,
                             .size = o->nodes,
                             .local_rank = -1,
@@ -253,11 +272,13 @@ static int from_options(struct rp_launch *l, const struct rp_launch_opts *o, str
                             .nodes = o->nodes,
                             .ranks_per_node = o->ranks_per_node};
     if (o->nodes < o->node_rank1)
-        return rp_fail(err, RP_USAGE, "--node-rank %" PRId64 " needs --nodes of at least %" PRId64, l->rank, o->node_rank1);
+        return rp_fail(err, RP_USAGE, "--node-rank %" PRId64 " needs --nodes of at least %" PRId64, l->rank,
+                       o->node_rank1);
     return 0;
 }
 
-/* Variables of a launcher that has no row, as the user names them; what they hold is shown only where it is a number. */
+/* Variables of a launcher that has no row, as the user names them; what they hold
+ * is shown only where it is a number. */
 static int from_variables(struct rp_launch *l, const struct rp_launch_opts *o, struct rp_err *err)
 {
     char shown[72];
@@ -268,13 +289,15 @@ static int from_variables(struct rp_launch *l, const struct rp_launch_opts *o, s
                             .name = "the launcher of --rank-from",
                             .rank_variable = o->rank_from,
                             .size_variable = o->size_from,
-                            .key_remedy = "export REPRO_JOB_KEY, the same value for every process ('repro launch key' makes one)",
+                            .key_remedy =
+                                "export REPRO_JOB_KEY, the same value for every process ('repro launch key' makes one)",
                             .local_rank = -1,
                             .node = -1};
     if (!o->rank_from || !o->size_from)
-        return rp_fail(err, RP_USAGE,
-                       "--rank-from and --size-from go together: the launcher's variables with the rank and with the number of "
-                       "processes");
+        return rp_fail(
+            err, RP_USAGE,
+            "--rank-from and --size-from go together: the launcher's variables with the rank and with the number of "
+            "processes");
     if (o->launcher || o->node_rank1 > 0 || o->nodes > 0 || o->ranks_per_node > 0)
         return rp_fail(err, RP_USAGE, "--rank-from tells which process this is: leave out --%s",
                        o->launcher         ? "launcher"
@@ -286,8 +309,8 @@ static int from_variables(struct rp_launch *l, const struct rp_launch_opts *o, s
             return rp_fail(err, RP_USAGE, "%s: the variable '%s' is %s", option[i], rp_excerpt(shown, variable[i]),
                            getenv(variable[i]) ? "not a number" : "not set here");
     if (l->rank >= l->size)
-        return rp_fail(err, RP_USAGE, "--rank-from: '%s' is %" PRId64 ", expected 0 to '%s' - 1, which is %" PRId64, o->rank_from,
-                       l->rank, o->size_from, l->size - 1);
+        return rp_fail(err, RP_USAGE, "--rank-from: '%s' is %" PRId64 ", expected 0 to '%s' - 1, which is %" PRId64,
+                       o->rank_from, l->rank, o->size_from, l->size - 1);
     return 0;
 }
 
@@ -303,7 +326,8 @@ int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *given, st
     if (o->node_rank1 > 0)
         return from_options(l, o, err);
     if (o->launcher && !is_id(o->launcher))
-        return rp_fail(err, RP_USAGE, "--launcher '%s': expected one of %s", rp_excerpt(shown, o->launcher), rp_launch_ids());
+        return rp_fail(err, RP_USAGE, "--launcher '%s': expected one of %s", rp_excerpt(shown, o->launcher),
+                       rp_launch_ids());
     for (size_t i = 0; i < ROWS; i++) {
         struct rp_launch found;
         if (o->launcher && strcmp(o->launcher, rows[i].id) != 0)
@@ -334,7 +358,8 @@ static void put_known(json_t *j, const char *name, int64_t value, int64_t least)
 json_t *rp_launch_to_json(const struct rp_launch *l)
 {
     static const char *const kinds[] = {"alone", "ranks", "nodes"};
-    json_t *j = json_pack("{s:s, s:s?, s:I}", "kind", kinds[l->kind], "launcher", l->launcher, "rank", (json_int_t)l->rank);
+    json_t *j =
+        json_pack("{s:s, s:s?, s:I}", "kind", kinds[l->kind], "launcher", l->launcher, "rank", (json_int_t)l->rank);
     put_known(j, "size", l->size, 1);
     put_known(j, "local_rank", l->local_rank, 0);
     put_known(j, "local_size", l->local_size, 1);
@@ -342,6 +367,7 @@ json_t *rp_launch_to_json(const struct rp_launch *l)
     put_known(j, "nodes", l->nodes, 1);
     put_known(j, "ranks_per_node", l->ranks_per_node, 1);
     if (l->launcher)
-        json_object_set_new(j, "decided_by", json_pack("[s, s*]", l->rank_variable, *l->size_variable ? l->size_variable : NULL));
+        json_object_set_new(j, "decided_by",
+                            json_pack("[s, s*]", l->rank_variable, *l->size_variable ? l->size_variable : NULL));
     return j;
 }

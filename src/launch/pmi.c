@@ -65,7 +65,8 @@ static const char *line_value(const char *line, const char *key, char out[RP_PMI
 }
 
 /* Sends a command and waits for the answer `expected`. */
-static int pmi_ask(struct rp_pmi *p, const char *command, const char *expected, char answer[1024], uint64_t deadline, struct rp_err *err)
+static int pmi_ask(struct rp_pmi *p, const char *command, const char *expected, char answer[1024], uint64_t deadline,
+                   struct rp_err *err)
 {
     char value[RP_PMI_VALUE];
     if (p->fd < 0)

@@ -46,7 +46,9 @@ char *rp_prte_option(const char *proc, pid_t pid, const char *name)
 
 char *rp_prte_host(const char *space)
 {
-    const char *at = strncmp(space, "prterun-", 8) == 0 ? space + 8 : strncmp(space, "prte-", 5) == 0 ? space + 5 : NULL;
+    const char *at = strncmp(space, "prterun-", 8) == 0 ? space + 8
+                     : strncmp(space, "prte-", 5) == 0  ? space + 5
+                                                        : NULL;
     const char *job = at ? strchr(at, '@') : NULL, *end = job;
     while (end && end > at && end[-1] >= '0' && end[-1] <= '9')
         end--;

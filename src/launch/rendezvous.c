@@ -76,7 +76,8 @@ static int first_of_nodes(struct rp_rendezvous *r, const char *variable, struct 
     return 0;
 }
 
-/* Of release 5: mpirun's host is this one, or that on the command line of this node's daemon, or the one in the name of the job. */
+/* Of release 5: mpirun's host is this one, or that on the command line of this node's daemon, or the one in the name of
+ * the job. */
 static void add_prte(struct rp_rendezvous *r, const char *space)
 {
     static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21",
@@ -121,7 +122,8 @@ static int hint_openmpi(struct rp_rendezvous *r, const struct rp_launch *l, stru
 
 static int hint_torchrun(struct rp_rendezvous *r, const struct rp_launch *l, struct rp_err *err)
 {
-    const char *id = getenv("TORCHELASTIC_RUN_ID"), *restarts = getenv("TORCHELASTIC_RESTART_COUNT"), *port = getenv("MASTER_PORT");
+    const char *id = getenv("TORCHELASTIC_RUN_ID"), *restarts = getenv("TORCHELASTIC_RESTART_COUNT"),
+               *port = getenv("MASTER_PORT");
     RP_FREE char *text = rp_asprintf("%s:%s:%s", id ? id : "", restarts ? restarts : "", port ? port : "");
     (void)l, (void)err;
     set_job(r, "torchrun", text, number_of(text));
@@ -254,8 +256,8 @@ static int take_options(struct rp_rendezvous *r, const struct rp_rendezvous_opts
     return 0;
 }
 
-int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struct rp_rendezvous_opts *o, uint64_t deadline,
-                       struct rp_err *err)
+int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struct rp_rendezvous_opts *o,
+                       uint64_t deadline, struct rp_err *err)
 {
     *r = (struct rp_rendezvous){.pmi = {.fd = -1}, .keep_pmi = o && o->keep_pmi, .talk = o ? o->talk : NULL};
     const int hydra = l->launcher && strcmp(l->launcher, "mpich") == 0;
@@ -265,8 +267,8 @@ int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struc
         l->size = l->size ? l->size : r->pmi.size;
         if (l->rank != r->pmi.rank || l->size != r->pmi.size)
             return rp_fail(err, RP_USAGE,
-                           "mpiexec's process manager has this as process %" PRId64 " of %" PRId64 ", the variables as %" PRId64
-                           " of %" PRId64,
+                           "mpiexec's process manager has this as process %" PRId64 " of %" PRId64
+                           ", the variables as %" PRId64 " of %" PRId64,
                            r->pmi.rank, r->pmi.size, l->rank, l->size);
     }
     if (l->row < 0)
@@ -302,10 +304,10 @@ static int check_hosts(const struct rp_rendezvous *r, struct rp_err *err)
     }
     if (!known) /* names of Kubernetes resolve late */
         return 0;
-    return rp_fail(
-        err, RP_USAGE,
-        "rank 0 is not on host %s, where %s leads the other processes: give every process --join HOST:PORT with the host of rank 0",
-        r->host[0].host, r->source);
+    return rp_fail(err, RP_USAGE,
+                   "rank 0 is not on host %s, where %s leads the other processes: give every process --join HOST:PORT "
+                   "with the host of rank 0",
+                   r->host[0].host, r->source);
 }
 
 /* To those that process 0 has started: an address that a user gave, else all of this machine. Hosts that are this machine as well, as when

@@ -65,7 +65,8 @@ struct rp_ssh {
 
 /* ---- the command ---- */
 
-/* No questions, no forwarding, no shared connection that would outlive the job; a connection that breaks ends within seconds. */
+/* No questions, no forwarding, no shared connection that would outlive the job; a connection that breaks ends within
+ * seconds. */
 static const char *const fixed_words[] = {"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=2",
                                           "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "-o", "ControlMaster=no", "-o",
                                           "ClearAllForwardings=yes", "-o", "EscapeChar=none", "--"};
@@ -138,7 +139,8 @@ static int start_ssh(struct ssh_process *p, const char *command, struct rp_err *
 
 /* ---- what a process says ---- */
 
-static int fail_host(struct ssh_process *p, enum rp_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int fail_host(struct ssh_process *p, enum rp_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 static int fail_host(struct ssh_process *p, enum rp_code code, const char *fmt, ...)
 {
     char text[400];
@@ -170,11 +172,13 @@ static int take_host_facts(struct ssh_process *p, char *text)
     uname(&u);
     if (strcmp(word[0], "Linux") != 0 || strcmp(word[1], u.machine) != 0)
         return fail_host(p, RP_UNAVAILABLE,
-                         "it is %s on %s, and this program is for Linux on %s: start a program for it there, with --nodes and --node-rank",
+                         "it is %s on %s, and this program is for Linux on %s: start a program for it there, with "
+                         "--nodes and --node-rank",
                          word[0], word[1], u.machine);
     const int64_t ahead = rp_parse_count(word[2], &seconds) == 0 ? seconds - (int64_t)(rp_wall_ns() / 1000000000u) : 0;
     if (ahead > CLOCK_S || ahead < -CLOCK_S)
-        return fail_host(p, RP_UNAVAILABLE, "its clock is %lld s %s ours: set one of them right (chronyd, timedatectl set-ntp true)",
+        return fail_host(p, RP_UNAVAILABLE,
+                         "its clock is %lld s %s ours: set one of them right (chronyd, timedatectl set-ntp true)",
                          (long long)(ahead > 0 ? ahead : -ahead), ahead > 0 ? "ahead of" : "behind");
     if (strcmp(word[3], "need") == 0)
         p->stage = AT_COPY;
@@ -189,7 +193,8 @@ static int take_error(struct ssh_process *p, char *text)
     const size_t n = rest ? (size_t)(rest - text) : strlen(text);
     rest = rest ? rest + 1 : text + n;
     if (strncmp(text, "place", n) == 0)
-        return fail_host(p, RP_UNAVAILABLE, "it has no directory for the program (%.250s): set TMPDIR there to one without noexec", rest);
+        return fail_host(p, RP_UNAVAILABLE,
+                         "it has no directory for the program (%.250s): set TMPDIR there to one without noexec", rest);
     if (strncmp(text, "copy", n) == 0)
         return fail_host(p, RP_UNAVAILABLE, "the program cannot be copied to %.300s", rest);
     return fail_host(p, RP_UNAVAILABLE, "the program cannot be started there: %.300s", rest);
@@ -303,15 +308,18 @@ static void judge_end(struct rp_ssh *s, struct ssh_process *p, int status)
     if (p->failed.code || s->expected)
         return;
     if (p->stage == AT_RUN)
-        fail_host(p, code == rp_exit_status(RP_INTERRUPTED) ? RP_INTERRUPTED : RP_UNAVAILABLE, "its process ended with status %d%s%s", code,
-                  colon, p->last);
+        fail_host(p, code == rp_exit_status(RP_INTERRUPTED) ? RP_INTERRUPTED : RP_UNAVAILABLE,
+                  "its process ended with status %d%s%s", code, colon, p->last);
     else if (code == 127 && strstr(p->last, "cannot be started"))
-        fail_host(p, RP_UNAVAILABLE, "%s; install OpenSSH's client, or name another one with --ssh or REPRO_SSH", p->last);
+        fail_host(p, RP_UNAVAILABLE, "%s; install OpenSSH's client, or name another one with --ssh or REPRO_SSH",
+                  p->last);
     else if (code == 255)
-        fail_host(p, RP_UNAVAILABLE, "ssh cannot reach it%s%s; 'ssh -o BatchMode=yes %s true' has to work, without questions", colon,
+        fail_host(p, RP_UNAVAILABLE,
+                  "ssh cannot reach it%s%s; 'ssh -o BatchMode=yes %s true' has to work, without questions", colon,
                   p->last, p->host);
     else
-        fail_host(p, RP_UNAVAILABLE, "its login shell left with status %d%s%s; it has to be able to run sh, head, mkdir and wc", code,
+        fail_host(p, RP_UNAVAILABLE,
+                  "its login shell left with status %d%s%s; it has to be able to run sh, head, mkdir and wc", code,
                   colon, p->last);
 }
 
@@ -373,7 +381,8 @@ static int map_program(struct rp_ssh *s, struct rp_err *err)
     struct stat st;
     RP_FD fd = open(self, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
-        return rp_fail(err, RP_IO, "cannot read this program, to copy it to other hosts: %s: %s", self, strerror(errno));
+        return rp_fail(err, RP_IO, "cannot read this program, to copy it to other hosts: %s: %s", self,
+                       strerror(errno));
     s->size = (size_t)st.st_size;
     s->program = mmap(NULL, s->size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (s->program == MAP_FAILED) {
@@ -464,7 +473,8 @@ static int wait_for_all(struct rp_ssh *s, uint64_t deadline, struct rp_err *err)
         if (rp_interrupted())
             return rp_fail(err, RP_INTERRUPTED, "interrupted while the program was started on other hosts");
         if (rp_now_ns() > deadline + LATER_MS * 1000000ull)
-            return rp_fail(err, RP_UNAVAILABLE, "host %s: the program did not run there in time (--join-timeout)", late_host(s));
+            return rp_fail(err, RP_UNAVAILABLE, "host %s: the program did not run there in time (--join-timeout)",
+                           late_host(s));
         poll(NULL, 0, LOOK_MS);
     }
     return 0;
@@ -480,7 +490,8 @@ struct rp_ssh *rp_ssh_start(const struct rp_ssh_opts *o, struct rp_err *err)
                          .answer_until = limit < o->deadline ? limit : o->deadline};
     pthread_mutex_init(&s->lock, NULL);
     for (int i = 0; i < o->n; i++)
-        s->process[i] = (struct ssh_process){.host = rp_strdup(o->host[i]), .in = -1, .out = -1, .errors = -1, .order = json_incref(o->order[i])};
+        s->process[i] = (struct ssh_process){
+            .host = rp_strdup(o->host[i]), .in = -1, .out = -1, .errors = -1, .order = json_incref(o->order[i])};
     if (start_all(s, o, err) == 0 && wait_for_all(s, o->deadline, err) == 0)
         return s;
     rp_ssh_end(s, 1);

@@ -87,7 +87,8 @@ static int open_file(const struct target *t, const char *path, int flags, int na
     if (!S_ISREG(st.st_mode))
         return fail(t, RP_IO, "it is not a regular file");
     if (st.st_uid != geteuid() || (!named && (st.st_nlink != 1 || (st.st_mode & (S_IWGRP | S_IWOTH)))))
-        return fail(t, RP_IO, "%s is not ours alone", strcmp(path, t->path) == 0 ? "it" : "the file for its torn lines");
+        return fail(t, RP_IO, "%s is not ours alone",
+                    strcmp(path, t->path) == 0 ? "it" : "the file for its torn lines");
     struct rp_err why; /* names the path, which a bundle does not */
     if (!named && rp_private_check(&st, path, "the ledger", &why) < 0)
         return fail(t, RP_IO, "others may write to its directory: chmod go-w that");
@@ -140,7 +141,8 @@ static int read_last_line(const struct target *t, const char *text, size_t size,
     const char *before = size > 1 ? memrchr(text, '\n', size - 1) : NULL, *start = before ? before + 1 : text;
     struct rp_ledger_line line;
     RP_JSON *json = rp_ledger_line(&line, start, (size_t)(text + size - start), 0, &why);
-    int failed = !json && fail(t, RP_MALFORMED, "its last line is damaged; see repro ledger check, and move it aside") < 0;
+    int failed =
+        !json && fail(t, RP_MALFORMED, "its last line is damaged; see repro ledger check, and move it aside") < 0;
     if (!failed) {
         e->n = line.n;
         memcpy(e->head, line.sha256, sizeof e->head);
@@ -171,15 +173,18 @@ static int find_end(const struct target *t, const struct rp_buf *text, struct en
     size_t left = text->size - (last ? (size_t)(torn - text->data) : 0);
     memcpy(e->head, RP_LEDGER_NOTHING, sizeof e->head);
     if (left >= RP_LEDGER_LINE_MAX)
-        return fail(t, RP_MALFORMED, "it ends in %zu bytes that are not a line; see repro ledger check, and move it aside", left);
+        return fail(t, RP_MALFORMED,
+                    "it ends in %zu bytes that are not a line; see repro ledger check, and move it aside", left);
     if (memcmp(torn, LINE_BEGINS, left < strlen(LINE_BEGINS) ? left : strlen(LINE_BEGINS)) != 0)
-        return fail(t, RP_MALFORMED, "it ends in %zu bytes that are not part of a line of a ledger: it is left as it is", left);
+        return fail(t, RP_MALFORMED,
+                    "it ends in %zu bytes that are not part of a line of a ledger: it is left as it is", left);
     rp_buf_add(&e->torn, torn, left);
     e->size = (off_t)(text->size - left);
     return last ? read_last_line(t, text->data, (size_t)e->size, e) : 0;
 }
 
-/* What a crash left of a line is copied to a file of its own before it is removed here: it may be the only trace of an attempt. */
+/* What a crash left of a line is copied to a file of its own before it is removed here: it may be the only trace of an
+ * attempt. */
 static int keep_aside(const struct target *t, int fd, const struct end *e)
 {
     if (!e->torn.size)
@@ -196,7 +201,8 @@ static int keep_aside(const struct target *t, int fd, const struct end *e)
     return 0;
 }
 
-/* What the lines before the new one contain. They are taken as they are: rp_ledger_read() is the one that checks them. */
+/* What the lines before the new one contain. They are taken as they are:
+ * rp_ledger_read() is the one that checks them. */
 struct before {
     const char *recipe;                 /* of a run that starts */
     const struct rp_ledger_ref *start; /* of a run that ends, or NULL */
@@ -251,7 +257,8 @@ static int64_t count_running(const struct before *b, int fd)
     return n;
 }
 
-/* Counts the earlier runs of a recipe whose run starts. A run that ends must have started in this file, and must not have an end yet. */
+/* Counts the earlier runs of a recipe whose run starts. A run that ends must have started in this file, and must not
+ * have an end yet. */
 static int check_earlier_lines(const struct target *t, const char *text, size_t size, const struct rp_ledger_ref *start,
                                const char *recipe)
 {
@@ -286,8 +293,8 @@ static int write_line(const struct target *t, int fd, const struct end *e, const
 }
 
 /* What every line has, and the key in the first that is signed; the digest and time of the line for its place. */
-static int make_line(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start, struct end *e, json_t *line,
-                     struct rp_buf *text)
+static int make_line(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start,
+                     struct end *e, json_t *line, struct rp_buf *text)
 {
     char torn[RP_SHA256_HEX];
     struct rp_ledger_line made;
@@ -328,21 +335,22 @@ static int append(const struct target *t, enum rp_ledger_event event, const stru
         return -1;
     int looks = event == RP_LEDGER_STARTED || start;
     int failed = read_whole(t, fd, &whole) < 0 || find_end(t, &whole, &e) < 0 ||
-                 (looks && check_earlier_lines(t, whole.data, (size_t)e.size, start, recipe ? recipe : "") < 0) || keep_aside(t, fd, &e) < 0 ||
-                 make_line(t, event, start, &e, line, &text) < 0;
+                 (looks && check_earlier_lines(t, whole.data, (size_t)e.size, start, recipe ? recipe : "") < 0) ||
+                 keep_aside(t, fd, &e) < 0 || make_line(t, event, start, &e, line, &text) < 0;
     rp_buf_fini(&e.torn);
     if (failed || write_line(t, fd, &e, &text) < 0)
         return -1;
     if (is_new)
         rp_sync_directory_of(t->path);
     t->mark->position = e.n + 1;
-    if (event == RP_LEDGER_STARTED && t->w->running >= 0 && rp_ledger_running_mark(t->w->running, t->mark->position) < 0)
+    if (event == RP_LEDGER_STARTED && t->w->running >= 0 &&
+        rp_ledger_running_mark(t->w->running, t->mark->position) < 0)
         t->mark->overlapping = -1;
     return 0;
 }
 
-int rp_ledger_append(struct rp_ledger_writer *w, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
-                     struct rp_ledger_ref *mark, struct rp_err *err)
+int rp_ledger_append(struct rp_ledger_writer *w, enum rp_ledger_event e, const struct rp_ledger_ref *start,
+                     json_t *fields, struct rp_ledger_ref *mark, struct rp_err *err)
 {
     struct target t = {.path = w->path, .named = w->named, .w = w, .mark = mark, .err = err};
     RP_JSON *line = fields;

@@ -37,8 +37,10 @@ static int check_run(struct reading *r, const struct rp_ledger_line *line, struc
     if (rp_ledger_end(event)) {
         char *of = run >= 1 && (uint64_t)run <= r->runs.size ? &r->runs.data[run - 1] : NULL;
         if (!of || *of == RUN_NONE)
-            return rp_fail(err, RP_MISMATCH, "it ends a run that no line before it started: it was inserted, or comes from another ledger; "
-                                             "move the file aside, or ask its owner for the whole of it");
+            return rp_fail(
+                err, RP_MISMATCH,
+                "it ends a run that no line before it started: it was inserted, or comes from another ledger; "
+                "move the file aside, or ask its owner for the whole of it");
         if (*of == RUN_ENDED)
             return rp_fail(err, RP_MISMATCH, "a second end of the run that line %" PRId64 " started: it was inserted; "
                                              "only the lines before it are reliable", run);
@@ -74,7 +76,8 @@ static int check_signature(struct reading *r, const struct rp_ledger_line *line,
 static int take_line(struct reading *r, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
 {
     if (strcmp(line->previous, r->s->head) != 0)
-        return rp_fail(err, RP_MISMATCH, "it does not follow from the line before it: lines were changed, removed or inserted");
+        return rp_fail(err, RP_MISMATCH,
+                       "it does not follow from the line before it: lines were changed, removed or inserted");
     if (check_signature(r, line, json, err) < 0 || check_run(r, line, err) < 0)
         return -1;
     RP_FORMAT(r->s->at, "%s", line->at);
@@ -121,7 +124,8 @@ static int read_lines(struct reading *r, int fd, struct rp_err *err)
     r->s->torn = have;
     if (have)
         return rp_fail(err, RP_MALFORMED,
-                       "ledger '%s': %zu bytes after line %" PRId64 " are a torn line: a crash in the middle of an append, or the file was "
+                       "ledger '%s': %zu bytes after line %" PRId64
+                       " are a torn line: a crash in the middle of an append, or the file was "
                        "cut; the next append keeps them aside",
                        rp_excerpt(shown, r->path), have, r->s->lines);
     return 0;
@@ -153,8 +157,10 @@ int rp_ledger_read(const char *path, rp_ledger_each *each, void *arg, struct rp_
     if (!S_ISREG(st.st_mode))
         return rp_fail(err, RP_IO, "ledger '%s' is not a regular file", path);
     if (is_bundle(fd))
-        return rp_fail(err, RP_USAGE, "'%s' is a bundle, not a ledger: 'repro verify' checks it, and 'repro ledger check --bundle' "
-                       "finds its line in a ledger", path);
+        return rp_fail(err, RP_USAGE,
+                       "'%s' is a bundle, not a ledger: 'repro verify' checks it, and 'repro ledger check --bundle' "
+                       "finds its line in a ledger",
+                       path);
     for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK; i++)
         nanosleep(&nap, NULL); /* another process is appending */
     s->aside = size_aside(path);

@@ -29,8 +29,8 @@ static int note_start(struct find_search *s, const struct rp_ledger_line *line, 
     const int same = strcmp(line->recipe, s->recipe) == 0;
     s->found |= line->n == s->position;
     if (line->n == s->position && !same)
-        return rp_fail(err, RP_MISMATCH, "it started another recipe, %.16s..., than the run that names it, %.16s...", line->recipe,
-                       s->recipe);
+        return rp_fail(err, RP_MISMATCH, "it started another recipe, %.16s..., than the run that names it, %.16s...",
+                       line->recipe, s->recipe);
     if (same) {
         if (s->n == 0 || (s->n >= 16 && (s->n & (s->n - 1)) == 0))
             s->attempt = rp_realloc(s->attempt, (size_t)(s->n ? 2 * s->n : 16) * sizeof *s->attempt);
@@ -79,7 +79,8 @@ static int note_line(void *arg, const struct rp_ledger_line *line, const json_t 
     const int start = strcmp(line->event, rp_ledger_event_name(RP_LEDGER_STARTED)) == 0;
     (void)json;
     if (line->n == s->position && (!start || strcmp(line->sha256, s->head) != 0))
-        return rp_fail(err, RP_MISMATCH, "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten",
+        return rp_fail(err, RP_MISMATCH,
+                       "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten",
                        s->head);
     if (line->n == s->position && s->at && !rp_same_text(line->at, s->at))
         return rp_fail(err, RP_MISMATCH, "it is of %s, and the run records %s", line->at ? line->at : "no time", s->at);
@@ -114,7 +115,8 @@ static int check_summary(const char *path, const struct rp_ledger_summary *sum, 
                          const char *signer, struct rp_err *err)
 {
     if (*sum->key && strcmp(sum->key, signer) != 0)
-        return rp_fail(err, RP_MISMATCH, "ledger '%s' is of another key, %.23s..., than the bundle, %.23s...", path, sum->key, signer);
+        return rp_fail(err, RP_MISMATCH, "ledger '%s' is of another key, %.23s..., than the bundle, %.23s...", path,
+                       sum->key, signer);
     if (is->begun && strcmp(is->begun, sum->begun) != 0)
         return rp_fail(err, RP_MISMATCH, "the run records a ledger that begins at %s, ledger '%s' begins at %s",
                        is->begun, path, sum->begun);

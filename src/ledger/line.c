@@ -18,7 +18,8 @@
 
 json_t *rp_ledger_line_schema(void)
 {
-    json_t *schema = rp_object_schema(&rp_type_ledger_line, NULL, "One line of a ledger, or of the record of verifications");
+    json_t *schema =
+        rp_object_schema(&rp_type_ledger_line, NULL, "One line of a ledger, or of the record of verifications");
     json_object_del(schema, "additionalProperties");
     return schema;
 }
@@ -65,11 +66,13 @@ json_t *rp_ledger_line(struct rp_ledger_line *line, const char *text, size_t siz
         return rp_fail_null(err, RP_MISMATCH, "it was changed: its SHA-256 is %.16s..., the line records %.16s...", hex,
                             line->sha256);
     if (n && line->n != n)
-        return rp_fail_null(err, RP_MISMATCH, "it is numbered as line %" PRId64 ": lines were removed or inserted", line->n);
+        return rp_fail_null(err, RP_MISMATCH, "it is numbered as line %" PRId64 ": lines were removed or inserted",
+                            line->n);
     return json_incref(json);
 }
 
-int rp_ledger_line_finish(struct rp_buf *out, json_t *line, const struct rp_key_pair *key, char head[RP_SHA256_HEX], struct rp_err *err)
+int rp_ledger_line_finish(struct rp_buf *out, json_t *line, const struct rp_key_pair *key, char head[RP_SHA256_HEX],
+                          struct rp_err *err)
 {
     RP_BUF bare = {0}, text = {0};
     unsigned char sig[SIGNATURE_BYTES];
@@ -88,7 +91,8 @@ int rp_ledger_line_finish(struct rp_buf *out, json_t *line, const struct rp_key_
     return out->size <= RP_LEDGER_LINE_MAX ? 0 : rp_fail(err, RP_BUG, "a line of %zu bytes", out->size);
 }
 
-int rp_ledger_line_check(const struct rp_ledger_line *line, const json_t *json, const struct rp_key_pair *key, struct rp_err *err)
+int rp_ledger_line_check(const struct rp_ledger_line *line, const json_t *json, const struct rp_key_pair *key,
+                         struct rp_err *err)
 {
     const char *base64 = line->signature;
     RP_BUF sig = {0}, text = {0};
@@ -108,8 +112,11 @@ json_t *rp_ledger_key_json(const struct rp_ledger_writer *w)
     RP_BUG_IF(pem.size != sizeof PEM_BEGIN - 1 + PUBLIC_BASE64 + sizeof PEM_END - 1);
     if (w->made_ns)
         rp_rfc3339(made, w->made_ns);
-    return json_pack("{s:s%, s:s*, s:s*}", "public", pem.data + sizeof PEM_BEGIN - 1, (size_t)PUBLIC_BASE64, "made", *made ? made : NULL,
-                     "known_from", !*made ? NULL : w->by_file ? "file" : "creation");
+    return json_pack("{s:s%, s:s*, s:s*}", "public", pem.data + sizeof PEM_BEGIN - 1, (size_t)PUBLIC_BASE64, "made",
+                     *made ? made : NULL, "known_from",
+                     !*made       ? NULL
+                     : w->by_file ? "file"
+                                  : "creation");
 }
 
 struct rp_key_pair *rp_ledger_line_key(const struct rp_ledger_key *key, struct rp_err *err)

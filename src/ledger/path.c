@@ -61,7 +61,8 @@ char *rp_ledger_own_path(struct rp_err *err)
     if (d)
         closedir(d);
     if (n > 1)
-        return rp_fail_null(err, RP_USAGE, "'%s' has the ledgers of %d keys, " NAME_BEGINS "*" NAME_ENDS ": name one", dir, n);
+        return rp_fail_null(err, RP_USAGE, "'%s' has the ledgers of %d keys, " NAME_BEGINS "*" NAME_ENDS ": name one",
+                            dir, n);
     char *path = one;
     one = NULL;
     return path;

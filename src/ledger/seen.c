@@ -56,7 +56,8 @@ static enum rp_ledger_conflict_kind compare_lines(const struct seen_search *s, c
     return is_later(before ? other->at : is->at, before ? is->at : other->at) ? RP_LEDGER_ORDER : RP_LEDGER_AGREES;
 }
 
-static void note_conflict(struct rp_ledger_conflict *found, enum rp_ledger_conflict_kind kind, const struct seen_line *other)
+static void note_conflict(struct rp_ledger_conflict *found, enum rp_ledger_conflict_kind kind,
+                          const struct seen_line *other)
 {
     if (kind == RP_LEDGER_AGREES || kind < found->kind)
         return;
@@ -124,15 +125,16 @@ static int compare_with_file(struct seen_search *s, const char *ledger, struct r
     return 0;
 }
 
-int rp_ledger_seen(const char *path, const char *ledger, const char *signer, const struct rp_facts *facts, const char *statement,
-                   struct rp_ledger_conflict *found, struct rp_err *err)
+int rp_ledger_seen(const char *path, const char *ledger, const char *signer, const struct rp_facts *facts,
+                   const char *statement, struct rp_ledger_conflict *found, struct rp_err *err)
 {
     struct rp_ledger_summary ignored;
     struct seen_search s = {.signer = signer, .statement = statement, .is = &facts->ledger, .found = found};
     *found = (struct rp_ledger_conflict){0};
     if (access(path, F_OK) < 0 && errno == ENOENT)
         return 0;
-    int failed = rp_ledger_read(path, note_verification, &s, &ignored, err) < 0 || (ledger && compare_with_file(&s, ledger, err) < 0);
+    int failed = rp_ledger_read(path, note_verification, &s, &ignored, err) < 0 ||
+                 (ledger && compare_with_file(&s, ledger, err) < 0);
     free(s.line);
     return failed ? -1 : 0;
 }
@@ -142,5 +144,6 @@ json_t *rp_ledger_claim(const struct rp_facts *facts)
     const struct rp_ledger_facts *is = facts ? &facts->ledger : NULL;
     if (!is || !*is->head)
         return NULL;
-    return json_pack("{s:I, s:s, s:s*, s:s*}", "position", (json_int_t)is->position, "head", is->head, "at", is->at, "begun", is->begun);
+    return json_pack("{s:I, s:s, s:s*, s:s*}", "position", (json_int_t)is->position, "head", is->head, "at", is->at,
+                     "begun", is->begun);
 }

@@ -65,7 +65,8 @@ static const struct box_line markdown_lines[N_MARKDOWN] = {
 
 static void put_line(struct rp_buf *out, const struct box_line *l, const char *text, const char *second)
 {
-    void (*write)(struct rp_buf *, const char *) = l >= markdown_lines && l < markdown_lines + N_MARKDOWN ? rp_md_code : rp_html_text;
+    void (*write)(struct rp_buf *, const char *) =
+        l >= markdown_lines && l < markdown_lines + N_MARKDOWN ? rp_md_code : rp_html_text;
     rp_buf_puts(out, l->before);
     if (!l->after)
         return;
@@ -89,9 +90,13 @@ static void put_ledger(struct rp_buf *out, int markdown, const json_t *is)
 {
 #define N(key) ((long long)json_integer_value(json_object_get(is, key)))
     fact(out, markdown,
-         "in the given ledger of %lld line%s, this is attempt %lld of %lld at this recipe; that it ended in this bundle is %s", N("lines"),
-         rp_s(N("lines")), N("attempt"), N("attempts"), json_is_true(json_object_get(is, "recorded")) ? "recorded" : "not recorded");
-    fact(out, markdown, "earlier attempts: %lld sealed, %lld failed, %lld interrupted, %lld without a recorded end; later attempts: %lld",
+         "in the given ledger of %lld line%s, this is attempt %lld of %lld at this recipe; that it ended in this "
+         "bundle is %s",
+         N("lines"), rp_s(N("lines")), N("attempt"), N("attempts"),
+         json_is_true(json_object_get(is, "recorded")) ? "recorded" : "not recorded");
+    fact(out, markdown,
+         "earlier attempts: %lld sealed, %lld failed, %lld interrupted, %lld without a recorded end; later attempts: "
+         "%lld",
          N("sealed"), N("failed"), N("interrupted"), N("open"), N("later"));
 #undef N
 }
@@ -112,11 +117,13 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
     else if (v->standing == RP_STANDING_OWN)
         fact(out, markdown, "signed by the author's own key");
     else if (v->standing == RP_STANDING_UNKNOWN)
-        fact(out, markdown, "the key is not in the trust store of the author: obtain the signer's fingerprint by other means");
+        fact(out, markdown,
+             "the key is not in the trust store of the author: obtain the signer's fingerprint by other means");
     json_array_foreach(v->signatures, i, row) {
         int trusted = json_is_true(json_object_get(row, "trusted"));
         fact(out, markdown, "%s, %s%s%s", rp_json_text_at(row, "text"),
-             trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "", trusted ? "'" : "");
+             trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "",
+             trusted ? "'" : "");
     }
     for (int id = RP_LEVEL_computed; id < RP_LEVEL_COUNT; id++) {
         struct rp_level l = rp_level_of(v, (enum rp_level_id)id);

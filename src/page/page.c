@@ -64,16 +64,20 @@ static void put_head(struct rp_buf *out, const struct rp_shown_bundle *b, int n)
     RP_BUF style = {0};
     char digest[64];
     read_style(&style, digest);
-    rp_buf_printf(out,
-                  "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                  "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'none'; "
-                  "base-uri 'none'; form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                  "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
-                  "<meta name=\"generator\" content=\"repro %s %s %s %s\">\n<title>",
-                  digest, build->version, build->commit, build->dirty, RP_PAGE_FORMAT);
+    rp_buf_printf(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-%s'; script-src "
+        "'none'; "
+        "base-uri 'none'; form-action 'none'\">\n<meta name=\"viewport\" content=\"width=device-width, "
+        "initial-scale=1\">\n"
+        "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
+        "<meta name=\"generator\" content=\"repro %s %s %s %s\">\n<title>",
+        digest, build->version, build->commit, build->dirty, RP_PAGE_FORMAT);
     put_title(out, b, n);
-    rp_buf_printf(out, "</title>\n<style>%s</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the figures</a>\n",
-                  rp_buf_text(&style));
+    rp_buf_printf(
+        out, "</title>\n<style>%s</style>\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">Skip to the figures</a>\n",
+        rp_buf_text(&style));
 }
 
 /* The bundles that did not fail: the body depends on nothing else of their verification. */

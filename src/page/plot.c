@@ -108,15 +108,16 @@ static double py(const struct rp_plot *p, const struct axis *y, double v)
     return (1 - fmin(fmax(on(y, v), -0.05), 1.05)) * p->height;
 }
 
-static void point(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y, double vx, double vy, int *pen)
+static void point(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y, double vx,
+                  double vy, int *pen)
 {
     rp_buf_printf(out, "%c%.1f %.1f", *pen ? 'L' : 'M', px(x, vx), py(p, y, vy));
     *pen = 1;
 }
 
 /* Minimum and maximum of each column, in their order. */
-static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
-                            const struct axis *y)
+static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s,
+                            const struct axis *x, const struct axis *y)
 {
     int pen = 0;
     for (size_t from = 0, to; from < s->n; from = to) {
@@ -139,7 +140,8 @@ static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const s
     }
 }
 
-static void line(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
+static void line(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                 const struct axis *y)
 {
     int pen = 0;
     rp_buf_printf(out, "<path class=\"line %s\" d=\"", s->class);
@@ -184,13 +186,14 @@ static void dots(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
     dots_of(out, p, s, x, y, 1);
 }
 
-static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x, const struct axis *y)
+static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                 const struct axis *y)
 {
     rp_buf_printf(out, "<path class=\"bars %s\" d=\"", s->class);
     for (size_t i = 0; i < s->n; i++)
         if (s->y[i] > 0)
-            rp_buf_printf(out, "M%.1f %dV%.1fH%.1fV%d", px(x, s->x[i]) + 0.8, p->height, py(p, y, s->y[i]), px(x, s->x[i + 1]) - 0.8,
-                          p->height);
+            rp_buf_printf(out, "M%.1f %dV%.1fH%.1fV%d", px(x, s->x[i]) + 0.8, p->height, py(p, y, s->y[i]),
+                          px(x, s->x[i + 1]) - 0.8, p->height);
     rp_buf_puts(out, "\"/>");
 }
 
@@ -200,13 +203,15 @@ static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
 static void label(struct rp_buf *out, const struct axis *a, double v)
 {
     static const char *const powers[] = {"", "k", "M", "G", "T", "P"};
-    double top = a->n ? fmax(fabs(a->tick[0]), fabs(a->tick[a->n - 1])) : 0, step = a->n > 1 ? fabs(a->tick[1] - a->tick[0]) : top;
+    double top = a->n ? fmax(fabs(a->tick[0]), fabs(a->tick[a->n - 1])) : 0,
+           step = a->n > 1 ? fabs(a->tick[1] - a->tick[0]) : top;
     int power = 0, decimals = 0;
     if (a->log)
         top = step = v;
     for (; top >= (a->log ? 1000 : 10000) && power < 5; top /= 1000, power++)
         step /= 1000, v /= 1000;
-    for (; decimals < 6 && step > 0 && fabs(step * pow(10, decimals) - round(step * pow(10, decimals))) > 1e-6; decimals++)
+    for (; decimals < 6 && step > 0 && fabs(step * pow(10, decimals) - round(step * pow(10, decimals))) > 1e-6;
+         decimals++)
         ;
     rp_buf_printf(out, "%.*f%s", decimals, v, powers[power]);
 }
@@ -341,15 +346,18 @@ static void hover(struct rp_buf *out, const struct rp_plot *p, const struct axis
 
 static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
 {
-    rp_buf_printf(out, "<svg x=\"0\" y=\"14\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">",
-                  p->height, p->height);
+    rp_buf_printf(
+        out,
+        "<svg x=\"0\" y=\"14\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">",
+        p->height, p->height);
     for (size_t i = 0; i < p->n_bands; i++)
-        rp_buf_printf(out, "<rect class=\"band %s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>", p->band[i].class,
-                      px(x, p->band[i].from), fmax(px(x, p->band[i].to) - px(x, p->band[i].from), 0.8), p->height);
+        rp_buf_printf(out, "<rect class=\"band %s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>",
+                      p->band[i].class, px(x, p->band[i].from),
+                      fmax(px(x, p->band[i].to) - px(x, p->band[i].from), 0.8), p->height);
     grid(out, p, x, y);
     for (size_t i = 0; i < p->n_series; i++) {
-        static void (*const draw[])(struct rp_buf *, const struct rp_plot *, const struct rp_series *, const struct axis *,
-                                    const struct axis *) = {line, dots, bars};
+        static void (*const draw[])(struct rp_buf *, const struct rp_plot *, const struct rp_series *,
+                                    const struct axis *, const struct axis *) = {line, dots, bars};
         draw[p->series[i].kind](out, p, &p->series[i], x, y);
     }
     for (size_t i = 0; i < p->n_marks; i++)
@@ -365,18 +373,19 @@ static void labels(struct rp_buf *out, const struct rp_plot *p, const struct axi
 {
     for (int i = 0; i < x->n; i++) {
         double share = on(x, x->tick[i]);
-        rp_buf_printf(out, "<text x=\"%.1f%%\" y=\"%d\" text-anchor=\"%s\">", share * 100, p->height + 31, anchor(share));
+        rp_buf_printf(out, "<text x=\"%.1f%%\" y=\"%d\" text-anchor=\"%s\">", share * 100, p->height + 31,
+                      anchor(share));
         label(out, x, x->tick[i]);
         rp_buf_puts(out, "</text>");
     }
     for (size_t i = 0; i < p->n_marks; i++) {
         const struct rp_mark *m = &p->mark[i];
         if (m->along_x)
-            rp_buf_printf(out, "<text class=\"said\" x=\"%.1f%%\" y=\"10\" text-anchor=\"%s\">%s</text>", on(x, m->at) * 100,
-                          anchor(on(x, m->at)), m->label);
+            rp_buf_printf(out, "<text class=\"said\" x=\"%.1f%%\" y=\"10\" text-anchor=\"%s\">%s</text>",
+                          on(x, m->at) * 100, anchor(on(x, m->at)), m->label);
         else
-            rp_buf_printf(out, "<text class=\"said\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>", 14 + py(p, y, m->at) - 5,
-                          m->label);
+            rp_buf_printf(out, "<text class=\"said\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
+                          14 + py(p, y, m->at) - 5, m->label);
     }
 }
 
@@ -385,7 +394,8 @@ static void legend(struct rp_buf *out, const struct rp_plot *p)
     int any = 0;
     for (size_t i = 0; i < p->n_series; i++)
         if (p->series[i].name)
-            rp_buf_printf(out, "%s<li class=\"%s\">%s</li>", any++ ? "" : "<ul class=\"legend\">", p->series[i].class, p->series[i].name);
+            rp_buf_printf(out, "%s<li class=\"%s\">%s</li>", any++ ? "" : "<ul class=\"legend\">", p->series[i].class,
+                          p->series[i].name);
     if (any)
         rp_buf_puts(out, "</ul>");
 }
@@ -394,7 +404,8 @@ void rp_plot(struct rp_buf *out, const struct rp_plot *p)
 {
     struct axis x, y;
     axes(p, &x, &y);
-    rp_buf_printf(out, "<figure id=\"%s\"><figcaption><b>%s</b> <span class=\"unit\">%s</span></figcaption>", p->id, p->title, p->y_label);
+    rp_buf_printf(out, "<figure id=\"%s\"><figcaption><b>%s</b> <span class=\"unit\">%s</span></figcaption>", p->id,
+                  p->title, p->y_label);
     legend(out, p);
     rp_buf_printf(out, "<div class=\"plot\" role=\"img\" aria-label=\"%s. %s\">", p->title, p->words);
     y_axis(out, p, &y);

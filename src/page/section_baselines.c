@@ -1,4 +1,5 @@
-/* Published results of the same model next to this run, each with the reasons why the two are not the same measurement. */
+/* Published results of the same model next to this run, each with the reasons why
+ * the two are not the same measurement. */
 #include "page/section.h"
 
 #include "base/json.h"
@@ -107,7 +108,8 @@ static void put_results(struct rp_section *s, const struct rp_rows *rows, const 
         if (i)
             rp_put_grouped(s->out, RP_FORMAT(text, "%.6g", row->throughput));
         else
-            rp_section_fill(s, "{/results/throughput/value d3} <span class=\"unit\">{/results/throughput/unit t}</span>");
+            rp_section_fill(s,
+                            "{/results/throughput/value d3} <span class=\"unit\">{/results/throughput/unit t}</span>");
         rp_buf_puts(s->out, "</td>");
         put_bar(s->out, row->throughput, &d, i ? "c1" : "c0");
         rp_buf_puts(s->out, "<td class=\"why\">");
@@ -130,17 +132,21 @@ void rp_section_baselines(struct rp_section *s)
     RP_FREE char *model = rp_strdup(mine->model ? mine->model : "");
     const int mixed = rp_is_mixed(rp_recipe_numerics(&s->b->kept->run.recipe));
     for (size_t i = 0; *model && i < sizeof tables / sizeof *tables; i++) {
-        RP_FREE char *what = rp_asprintf("published:%s#model=%s,precision=%s,devices=1", tables[i], model, mixed ? "amp" : "fp32");
+        RP_FREE char *what =
+            rp_asprintf("published:%s#model=%s,precision=%s,devices=1", tables[i], model, mixed ? "amp" : "fp32");
         (void)!rp_rows_load(&rows, what, &o, &err); /* a table without such results adds none */
     }
     RP_COMPARISON c = {0};
     if (rows.n > 1 && isfinite(rows.row[0].throughput) && rp_compare(&c, &rows, &verdict, &err) == 0) {
         put_results(s, &rows, &c);
-        rp_buf_puts(s->out, "<p class=\"note\">File names and lines refer to results/published. The bars alone are not a comparison: <code>"
-                            "repro compare BUNDLE published:dlperf_v100</code> gives ratios, and each confounder with both values and the "
+        rp_buf_puts(s->out, "<p class=\"note\">File names and lines refer to results/published. The bars alone are not "
+                            "a comparison: <code>"
+                            "repro compare BUNDLE published:dlperf_v100</code> gives ratios, and each confounder with "
+                            "both values and the "
                             "reason why it matters.</p>\n");
     } else {
-        rp_buf_printf(s->out, "<p>No evidence: the embedded tables have no results of this model on one device in %s.</p>\n",
+        rp_buf_printf(s->out,
+                      "<p>No evidence: the embedded tables have no results of this model on one device in %s.</p>\n",
                       mixed ? "mixed precision" : "fp32");
     }
 }

@@ -22,7 +22,8 @@ struct device_columns {
 
 static struct device_columns times_of(const struct rp_section *s)
 {
-    struct device_columns d = {.n = (size_t)s->telemetry->n, .t = rp_alloc(((size_t)s->telemetry->n + 1) * sizeof(double))};
+    struct device_columns d = {.n = (size_t)s->telemetry->n,
+                               .t = rp_alloc(((size_t)s->telemetry->n + 1) * sizeof(double))};
     d.start_ns = (double)s->telemetry->sample->ns;
     for (int64_t i = 0; i < s->records->n; i++)
         if (s->records->r[i].step >= 0) {
@@ -45,7 +46,8 @@ static int throttled(const struct rp_telemetry *s, size_t i, const char *reason)
     return 0;
 }
 
-static size_t bands_of(struct rp_band *band, const struct rp_section *s, const struct device_columns *d, const char *reason)
+static size_t bands_of(struct rp_band *band, const struct rp_section *s, const struct device_columns *d,
+                       const char *reason)
 {
     size_t n = 0;
     for (size_t i = 0; i < d->n && n < BANDS_MAX; i++) {
@@ -86,8 +88,8 @@ struct quantity {
     double scale;
 };
 
-static void plot_quantity(struct rp_section *s, const struct device_columns *d, const struct rp_band *band, size_t n_bands,
-                          const struct quantity *q, int last)
+static void plot_quantity(struct rp_section *s, const struct device_columns *d, const struct rp_band *band,
+                          size_t n_bands, const struct quantity *q, int last)
 {
     char id[48], words[300];
     double low = INFINITY, high = -INFINITY, *y = rp_alloc((d->n + 1) * sizeof *y);
@@ -98,8 +100,8 @@ static void plot_quantity(struct rp_section *s, const struct device_columns *d, 
     }
     if (low <= high) {
         snprintf(id, sizeof id, "b%d-%s", s->index, q->name);
-        snprintf(words, sizeof words, "Over %.1f s between %.6g and %.6g %s; %zu throttled periods are shaded.", d->t[d->n - 1] - d->t[0],
-                 low, high, q->unit, n_bands);
+        snprintf(words, sizeof words, "Over %.1f s between %.6g and %.6g %s; %zu throttled periods are shaded.",
+                 d->t[d->n - 1] - d->t[0], low, high, q->unit, n_bands);
         struct rp_series line = {.kind = RP_LINE, .x = d->t, .y = y, .n = d->n, .class = q->class};
         struct rp_plot p = {.id = id,
                             .title = q->title,
@@ -129,7 +131,8 @@ static void put_reasons(struct rp_section *s, const struct device_columns *d, st
         return;
     }
     rp_buf_puts(s->out, "<div class=\"reasons\">");
-    rp_html_table(s->out, "Reasons for throttling, over the time of the run", "reason|#of the timed device samples, %|when");
+    rp_html_table(s->out, "Reasons for throttling, over the time of the run",
+                  "reason|#of the timed device samples, %|when");
     for (int64_t k = 0; k < all->throttle_n && k < REASONS_MAX; k++) {
         RP_FREE char *row = rp_asprintf("<tr><th scope=\"row\">{/telemetry/throttle/%lld/reason t}</th><td class=\"r\">"
                                         "{/telemetry/throttle/%lld/share d1*100}</td><td class=\"lane\">",
@@ -140,7 +143,8 @@ static void put_reasons(struct rp_section *s, const struct device_columns *d, st
         size_t n = bands_of(band, s, d, all->throttle[k].reason);
         for (size_t i = 0; i < n; i++)
             rp_buf_printf(s->out, "<rect class=\"throttle\" x=\"%.1f\" width=\"%.1f\" height=\"14\"/>",
-                          (band[i].from - t0) / (t1 - t0) * 1000, fmax((band[i].to - band[i].from) / (t1 - t0) * 1000, 0.8));
+                          (band[i].from - t0) / (t1 - t0) * 1000,
+                          fmax((band[i].to - band[i].from) / (t1 - t0) * 1000, 0.8));
         rp_buf_printf(s->out, "</svg><span class=\"hidden\">%zu periods</span></td></tr>\n", n);
     }
     rp_html_table_end(s->out);
@@ -191,13 +195,15 @@ void rp_section_device(struct rp_section *s)
     if (c && c->device_n > 1)
         rp_buf_printf(s->out, "<p>Drawn is device %d; the tables are of all.</p>\n", first_sampled(s));
     if (s->facts->rank_n > 1)
-        rp_section_fill(s, "<p>Drawn is the device of rank {/world/slowest d0}, the slowest; the tables are of all ranks.</p>\n");
+        rp_section_fill(
+            s, "<p>Drawn is the device of rank {/world/slowest d0}, the slowest; the tables are of all ranks.</p>\n");
     struct rp_band *band = rp_alloc(BANDS_MAX * sizeof *band);
     size_t n = bands_of(band, s, &d, NULL);
     for (size_t i = 0; i < sizeof plots / sizeof *plots; i++)
         plot_quantity(s, &d, band, n, &plots[i], i + 1 == sizeof plots / sizeof *plots);
     if (n)
-        rp_buf_puts(s->out, "<p class=\"note\">Shaded: the clocks were throttled, for a reason other than idleness or a setting.</p>\n");
+        rp_buf_puts(s->out, "<p class=\"note\">Shaded: the clocks were throttled, for a reason other than idleness or "
+                            "a setting.</p>\n");
     put_reasons(s, &d, band);
     rp_section_table(s, rp_table_telemetry);
     rp_section_table(s, rp_table_devices);

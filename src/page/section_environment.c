@@ -60,8 +60,8 @@ void rp_section_environment(struct rp_section *s)
     for (size_t i = 0; i < sizeof environment / sizeof *environment; i++) {
         if (rp_leaf(rp_pointer(s->before, environment[i][2])).kind != RP_LEAF_KNOWN)
             continue;
-        rp_buf_printf(s->out, "<tr><td>%s</td><th scope=\"row\">%s</th><td>", strcmp(group, environment[i][0]) ? environment[i][0] : "",
-                      environment[i][1]);
+        rp_buf_printf(s->out, "<tr><td>%s</td><th scope=\"row\">%s</th><td>",
+                      strcmp(group, environment[i][0]) ? environment[i][0] : "", environment[i][1]);
         rp_before_figure(s, environment[i][2], "u");
         rp_buf_puts(s->out, "</td></tr>\n");
         group = environment[i][0];
@@ -84,7 +84,8 @@ void rp_section_settings(struct rp_section *s)
     if (!d.n)
         rp_doc_line(&d, "All settings are those of the recipe.");
     rp_doc_write(s->out, &d, RP_DOC_HTML);
-    rp_buf_puts(s->out, "<details><summary>The recipe</summary><pre tabindex=\"0\" role=\"region\" aria-label=\"The recipe\">");
+    rp_buf_puts(s->out,
+                "<details><summary>The recipe</summary><pre tabindex=\"0\" role=\"region\" aria-label=\"The recipe\">");
     rp_html_lines(s->out, rp_buf_text(&recipe->bytes), recipe->bytes.size);
     rp_buf_puts(s->out, "</pre></details>\n");
 }
@@ -146,7 +147,8 @@ void rp_section_repeat(struct rp_section *s)
         "# make this page again\nrepro report %s -o page.html\n\n"
         "# with stock tools only\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n"
         "# repeat the run on your machine, compare bits and speed, and seal the result\nrepro replicate %s\n</pre>\n"
-        "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside shows that "
+        "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside "
+        "shows that "
         "nothing changed since it was signed, not who signed it. If your copy of the bundle has another name, use that "
         "name.</p>\n",
         file, file, file, file, file, file);

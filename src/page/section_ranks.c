@@ -1,4 +1,5 @@
-/* The ranks of a run of several: steps and exchanges of each, how far they are apart, where they ran, and how these nodes differ. */
+/* The ranks of a run of several: steps and exchanges of each, how far they are apart, where they ran, and how these
+ * nodes differ. */
 #include "page/section.h"
 
 #include "base/json.h"
@@ -51,7 +52,8 @@ static struct rank_lines lines_of(const struct rp_all_ranks *a, enum rp_rank_tim
     return l;
 }
 
-static void plot_lines(struct rp_section *s, const struct rp_all_ranks *a, enum rp_rank_time what, const char *name, const char *title)
+static void plot_lines(struct rp_section *s, const struct rp_all_ranks *a, enum rp_rank_time what, const char *name,
+                       const char *title)
 {
     static const char *const spread[] = {"least of all ranks", "median", "most"};
     struct rp_series line[LINES_MAX];
@@ -60,7 +62,11 @@ static void plot_lines(struct rp_section *s, const struct rp_all_ranks *a, enum 
     struct rank_lines l = lines_of(a, what);
     for (size_t k = 0; k < l.lines; k++) {
         RP_FORMAT(names[k], "rank %zu", k);
-        line[k] = (struct rp_series){.kind = l.n > 1 ? RP_LINE : RP_DOTS, .x = l.x, .y = l.y[k], .n = l.n, .class = line_class[k],
+        line[k] = (struct rp_series){.kind = l.n > 1 ? RP_LINE : RP_DOTS,
+                                     .x = l.x,
+                                     .y = l.y[k],
+                                     .n = l.n,
+                                     .class = line_class[k],
                                      .name = a->ranks > LINES_MAX ? spread[k] : names[k]};
         for (size_t i = 0; i < l.n; i++)
             most = fmax(most, l.y[k][i]);
@@ -91,9 +97,11 @@ static void put_skew(struct rp_section *s, const struct rp_all_ranks *a)
         worst = skew[i] > skew[worst] ? i : worst;
     }
     const double most = skew[worst];
-    rp_buf_printf(s->out, "<p>Skew, the longest time of a step among all ranks less the shortest: %.4g s in the median of %" PRId64
-                          " steps, at most %.4g s, at step %" PRId64 ".</p>\n",
-                  rp_median(skew, (size_t)a->steps), a->steps, most, worst);
+    rp_buf_printf(
+        s->out,
+        "<p>Skew, the longest time of a step among all ranks less the shortest: %.4g s in the median of %" PRId64
+        " steps, at most %.4g s, at step %" PRId64 ".</p>\n",
+        rp_median(skew, (size_t)a->steps), a->steps, most, worst);
 }
 
 static void put_csv(struct rp_section *s, const struct rp_all_ranks *a)
@@ -144,7 +152,8 @@ static void add_difference(struct node_differences *all, const struct rp_differe
     const char *field = d->field;
     int i = 0;
     rp_capture_show_sides(side, d);
-    while (i < all->n && (strcmp(all->one[i].field, field) != 0 || strcmp(all->one[i].there, rp_buf_text(&side[1])) != 0))
+    while (i < all->n &&
+           (strcmp(all->one[i].field, field) != 0 || strcmp(all->one[i].there, rp_buf_text(&side[1])) != 0))
         i++;
     if (i < DIFFERENCES_MAX) {
         struct node_difference *one = &all->one[i];
@@ -225,11 +234,14 @@ void rp_section_ranks(struct rp_section *s)
         if (knows_waits(a))
             plot_lines(s, a, RP_RANK_WAIT, "rank-wait", "Of that waiting for other ranks");
         else
-            rp_buf_puts(s->out, "<p class=\"note\">How long ranks waited for each other is unknown: their transport does not tell.</p>\n");
+            rp_buf_puts(s->out, "<p class=\"note\">How long ranks waited for each other is unknown: their transport "
+                                "does not tell.</p>\n");
         put_csv(s, a);
     } else {
-        rp_buf_puts(s->out, "<p>No plot: no step was finished, or there are too many; <code>repro inspect</code> prints the records of "
-                            "each rank.</p>\n");
+        rp_buf_puts(
+            s->out,
+            "<p>No plot: no step was finished, or there are too many; <code>repro inspect</code> prints the records of "
+            "each rank.</p>\n");
     }
     rp_section_table(s, rp_table_ranks);
     rp_section_table(s, rp_table_places);

@@ -9,10 +9,12 @@
 
 void rp_section_agreement(struct rp_section *s)
 {
-    rp_section_fill(s,
-                    "<p>With the same settings and data, this run repeats the one in {/replicates/bundle t}, whose statement has SHA-256 "
-                    "<code>{/replicates/statement t}</code> and was signed by <code>{/replicates/signer t}</code>. The comparison was "
-                    "sealed with this run: <code>repro verify BUNDLE --original FIRST</code> computes it again from both bundles.</p>\n");
+    rp_section_fill(s, "<p>With the same settings and data, this run repeats the one in {/replicates/bundle t}, whose "
+                       "statement has SHA-256 "
+                       "<code>{/replicates/statement t}</code> and was signed by <code>{/replicates/signer t}</code>. "
+                       "The comparison was "
+                       "sealed with this run: <code>repro verify BUNDLE --original FIRST</code> computes it again from "
+                       "both bundles.</p>\n");
     rp_section_table(s, rp_table_agreement);
     rp_section_table(s, rp_table_differences);
 }
@@ -25,9 +27,11 @@ static void put_ledger_remarks(struct rp_section *s)
     if (ledger->begun)
         rp_section_fill(s, "<p>The ledger begins at {/ledger/begun t}.</p>\n");
     if (ledger->key_made)
-        rp_section_fill(s, "<p>Its key was made at {/ledger/key_made t}, known from its {/ledger/key_made_known_from t}.</p>\n");
+        rp_section_fill(
+            s, "<p>Its key was made at {/ledger/key_made t}, known from its {/ledger/key_made_known_from t}.</p>\n");
     if (ledger->overlapping > 0)
-        rp_section_fill(s, "<p>Other runs of that ledger in progress when it began: <b>{/ledger/overlapping d0}</b>. The machine may have "
+        rp_section_fill(s, "<p>Other runs of that ledger in progress when it began: <b>{/ledger/overlapping d0}</b>. "
+                           "The machine may have "
                            "been shared.</p>\n");
     if (ledger->container_layer)
         rp_section_fill(s, "<p>The ledger lies on the layer of a container and is lost with it.</p>\n");
@@ -36,7 +40,9 @@ static void put_ledger_remarks(struct rp_section *s)
 void rp_section_attempts(struct rp_section *s)
 {
     if (s->facts->ledger.reason) {
-        rp_section_fill(s, "<p>This run is not in a ledger, so the number of earlier attempts is unknown: {/ledger/reason t}.</p>\n");
+        rp_section_fill(
+            s,
+            "<p>This run is not in a ledger, so the number of earlier attempts is unknown: {/ledger/reason t}.</p>\n");
         return;
     }
     rp_section_fill(
@@ -52,8 +58,9 @@ void rp_section_attempts(struct rp_section *s)
               "{/ledger/head t}</code>. Runs of this recipe that were started before it, according to that ledger: <b>"
               "{/ledger/earlier d0}</b>.</p>\n");
     put_ledger_remarks(s);
-    rp_section_fill(s, "<p>The ledger itself is not in the bundle. Request it from the signer: <code>repro "
-                       "verify BUNDLE --ledger FILE</code> finds the line and counts how the other attempts ended.</p>\n");
+    rp_section_fill(s,
+                    "<p>The ledger itself is not in the bundle. Request it from the signer: <code>repro "
+                    "verify BUNDLE --ledger FILE</code> finds the line and counts how the other attempts ended.</p>\n");
 }
 
 static void put_signature_figure(struct rp_section *s, size_t i, const char *key, const char *form)
@@ -66,7 +73,8 @@ void rp_section_signatures(struct rp_section *s)
 {
     size_t i;
     json_t *row;
-    rp_html_table(s->out, "Each signature is valid; its role is the one that its signer claims", "role and time|key and note");
+    rp_html_table(s->out, "Each signature is valid; its role is the one that its signer claims",
+                  "role and time|key and note");
     json_array_foreach(s->b->v->signatures, i, row) {
         rp_buf_printf(s->out, "<tr><th scope=\"row\">%s", rp_countersign_says(row) ? "says to be: " : "");
         put_signature_figure(s, i, "role", "t");

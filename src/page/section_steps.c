@@ -55,7 +55,8 @@ static void put_csv(struct rp_buf *out, const struct rp_records *rs)
     int64_t first = 0;
     while (first < rs->n && rs->r[first].step < 0)
         first++;
-    rp_buf_puts(out, "rank,step,phase,repeat,start_s,seconds,device_s,input_s,samples,learning_rate,loss,loss_hex,grad_norm,grad_norm_hex");
+    rp_buf_puts(out, "rank,step,phase,repeat,start_s,seconds,device_s,input_s,samples,learning_rate,loss,loss_hex,grad_"
+                     "norm,grad_norm_hex");
     for (int c = 0; c < rs->counter.n; c++)
         rp_buf_printf(out, ",%s", rs->counter.name[c]);
     if (first < rs->n && rs->r[first].scale)
@@ -86,8 +87,10 @@ static void put_csv(struct rp_buf *out, const struct rp_records *rs)
 
 void rp_section_download(struct rp_section *s, const struct rp_buf *csv, const char *kind, const char *source)
 {
-    rp_buf_printf(s->out, "<p><a class=\"csv\" download=\"%ss-%.12s.csv\" data-src=\"%s\" href=\"data:text/csv;charset=utf-8;base64,", kind,
-                  s->digest, source);
+    rp_buf_printf(
+        s->out,
+        "<p><a class=\"csv\" download=\"%ss-%.12s.csv\" data-src=\"%s\" href=\"data:text/csv;charset=utf-8;base64,",
+        kind, s->digest, source);
     rp_base64(s->out, rp_buf_text(csv), csv->size);
     rp_buf_printf(s->out, "\">every %s as CSV</a></p>\n", kind);
 }
@@ -96,8 +99,9 @@ static void put_download(struct rp_section *s)
 {
     RP_BUF csv = {0};
     if (s->records->n > ROWS_MAX) {
-        rp_buf_printf(s->out, "<p>The %" PRId64 " records are in the bundle: <code>repro inspect BUNDLE %s</code></p>\n", s->records->n,
-                      RP_OF_RANK(s->rank, ".jsonl"));
+        rp_buf_printf(s->out,
+                      "<p>The %" PRId64 " records are in the bundle: <code>repro inspect BUNDLE %s</code></p>\n",
+                      s->records->n, RP_OF_RANK(s->rank, ".jsonl"));
         return;
     }
     put_csv(&csv, s->records);
@@ -140,7 +144,8 @@ static void plot_steps(struct rp_section *s, const struct steps *c)
             high = c->seconds[i], at = i;
     }
     snprintf(id, sizeof id, "b%d-series", s->index);
-    snprintf(words, sizeof words, "%zu step%s, %zu of them warm-up. Timed steps took %.4g to %.4g s, step %.0f the longest.", c->n,
+    snprintf(words, sizeof words,
+             "%zu step%s, %zu of them warm-up. Timed steps took %.4g to %.4g s, step %.0f the longest.", c->n,
              rp_s((int64_t)c->n), c->warm, c->n > c->warm ? low : 0, high, c->n > c->warm ? c->number[at] : 0);
     const double pad = fmax((high - low) * 0.08, high * 0.001);
     struct rp_plot p = {.id = id,
@@ -229,10 +234,11 @@ void rp_section_steps(struct rp_section *s)
     rp_section_table(s, rp_table_windows);
     rp_section_table(s, rp_table_figures);
     if (!rp_table_has_steps_for(s->figures, "/p99"))
-        rp_buf_printf(s->out,
-                      "<p class=\"note\">The 90th percentile needs %d timed steps, the 99th %d: with fewer steps they equal the "
-                      "longest step.</p>\n",
-                      RP_P90_STEPS, RP_P99_STEPS);
+        rp_buf_printf(
+            s->out,
+            "<p class=\"note\">The 90th percentile needs %d timed steps, the 99th %d: with fewer steps they equal the "
+            "longest step.</p>\n",
+            RP_P90_STEPS, RP_P99_STEPS);
     if (!isnan(s->figures->results.device_share))
         rp_section_fill(s, "<p>The device was busy for {/results/device_s d3} s, {/results/device_share d2*100} % of "
                            "the timed windows: " RP_WORDS_DEVICE_SHARE ".</p>\n");
@@ -241,7 +247,8 @@ void rp_section_steps(struct rp_section *s)
     free(c.number);
 }
 
-static void plot_curve(struct rp_section *s, const struct steps *c, const double *y, const char *name, const char *title, const char *class)
+static void plot_curve(struct rp_section *s, const struct steps *c, const double *y, const char *name,
+                       const char *title, const char *class)
 {
     char id[48], words[300];
     double low = INFINITY, high = -INFINITY;
@@ -258,13 +265,20 @@ static void plot_curve(struct rp_section *s, const struct steps *c, const double
         return;
     }
     snprintf(id, sizeof id, "b%d-%s", s->index, name);
-    snprintf(words, sizeof words, "%.6g at %s step, %.6g at the last, between %.6g and %.6g over %zu step%s%s", y[first],
-             first ? "the first such" : "the first", y[last], low, high, c->n - gaps, rp_s((int64_t)(c->n - gaps)),
+    snprintf(words, sizeof words, "%.6g at %s step, %.6g at the last, between %.6g and %.6g over %zu step%s%s",
+             y[first], first ? "the first such" : "the first", y[last], low, high, c->n - gaps,
+             rp_s((int64_t)(c->n - gaps)),
              gaps ? "; gaps are steps whose gradient overflowed, which changed no weight." : ".");
     struct rp_series line[] = {{.kind = RP_LINE, .x = c->number, .y = y, .n = c->n, .class = class},
                                {.kind = RP_DOTS, .x = c->number, .y = y, .n = c->n <= 100 ? c->n : 0, .class = class}};
-    struct rp_plot p = {
-        .id = id, .title = title, .x_label = "step", .y_label = "", .words = words, .series = line, .n_series = 2, .height = 160};
+    struct rp_plot p = {.id = id,
+                        .title = title,
+                        .x_label = "step",
+                        .y_label = "",
+                        .words = words,
+                        .series = line,
+                        .n_series = 2,
+                        .height = 160};
     rp_plot(s->out, &p);
 }
 

@@ -1,4 +1,5 @@
-/* A drawing of every kind of machine: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs; processors if there are no GPUs. */
+/* A drawing of every kind of machine: NUMA nodes with their GPUs and network adapters, NVLinks between GPUs; processors
+ * if there are no GPUs. */
 #include "page/section.h"
 
 #include "base/json.h"
@@ -154,10 +155,11 @@ static void link_line(struct rp_buf *out, const struct box *a, const struct box 
         rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fL%.0f %.0f\"/>", width, ax,
                       a->y < b->y ? a->y + BOX_H : a->y, bx, a->y < b->y ? b->y : b->y + BOX_H);
     else if (fabs(ax - bx) < BOX_W + GAP + 1)
-        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fL%.0f %.0f\"/>", width, ax, ay, bx, by);
+        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fL%.0f %.0f\"/>", width, ax, ay,
+                      bx, by);
     else
-        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fQ%.0f %.0f %.0f %.0f\"/>", width, ax, a->y,
-                      (ax + bx) / 2, a->y - 22, bx, b->y);
+        rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"%.0f\" d=\"M%.0f %.0fQ%.0f %.0f %.0f %.0f\"/>", width,
+                      ax, a->y, (ax + bx) / 2, a->y - 22, bx, b->y);
 }
 
 static void draw_links(struct rp_buf *out, const struct drawing *d, const json_t *probes)
@@ -168,15 +170,17 @@ static void draw_links(struct rp_buf *out, const struct drawing *d, const json_t
         for (int i = 0; i < d->gpus; i++) {
             const struct box *b = &d->box[i];
             bottom = fmax(bottom, b->y + BOX_H);
-            rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"2\" d=\"M%.0f %.0fV%.0fH%.0f\"/>", b->x + BOX_W / 2.0, b->y + BOX_H,
-                          b->y + BOX_H + 6, x + 5);
+            rp_buf_printf(out, "<path class=\"nvlink\" stroke-width=\"2\" d=\"M%.0f %.0fV%.0fH%.0f\"/>",
+                          b->x + BOX_W / 2.0, b->y + BOX_H, b->y + BOX_H + 6, x + 5);
             for (int j = 0; j < d->gpus; j++)
                 most = links_of(link_between(probes, d, i, j)) > most ? links_of(link_between(probes, d, i, j)) : most;
         }
-        rp_buf_printf(out, "<rect class=\"switch\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"%.0f\" rx=\"3\"/>", x, top,
-                      bottom - top + 8);
-        rp_buf_printf(out, "<text class=\"said\" text-anchor=\"middle\" transform=\"translate(%.0f %.0f) rotate(90)\">NVSwitch, %d links "
-                           "each</text>",
+        rp_buf_printf(out, "<rect class=\"switch\" x=\"%.0f\" y=\"%.0f\" width=\"14\" height=\"%.0f\" rx=\"3\"/>", x,
+                      top, bottom - top + 8);
+        rp_buf_printf(out,
+                      "<text class=\"said\" text-anchor=\"middle\" transform=\"translate(%.0f %.0f) "
+                      "rotate(90)\">NVSwitch, %d links "
+                      "each</text>",
                       x + 3.5, (top + bottom) / 2, most);
         return;
     }
@@ -193,10 +197,11 @@ static void draw_box(struct rp_buf *out, const struct box *b)
     RP_BUF line = {0};
     double generation, width;
     const char *name = rp_known_text(b->of, "name");
-    rp_buf_printf(out, "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"6\"/>", b->is_gpu ? "gpu" : "nic", b->x,
-                  b->y, BOX_W, BOX_H);
+    rp_buf_printf(out, "<rect class=\"%s\" x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"6\"/>",
+                  b->is_gpu ? "gpu" : "nic", b->x, b->y, BOX_W, BOX_H);
     put_text(out, b->x + 8, b->y + 18, "name", b->name);
-    if (b->is_gpu && rp_known_number(b->of, "pcie_width", &width) == 0 && rp_known_number(b->of, "pcie_generation_max", &generation) == 0)
+    if (b->is_gpu && rp_known_number(b->of, "pcie_width", &width) == 0 &&
+        rp_known_number(b->of, "pcie_generation_max", &generation) == 0)
         rp_buf_printf(&line, "PCIe %.0f x%.0f", generation, width);
     else if (!b->is_gpu && rp_known_text(b->of, "driver"))
         rp_buf_printf(&line, "%.12s", rp_known_text(b->of, "driver"));
@@ -231,7 +236,9 @@ static void begin_figure(struct rp_section *s, const char *id, const char *capti
     rp_buf_printf(s->out, "<figure id=\"b%d-%s", s->index, id);
     if (s->node)
         rp_buf_printf(s->out, "-node%d", s->node);
-    rp_buf_printf(s->out, "\"><figcaption><b>%s</b></figcaption><svg class=\"topology\" role=\"img\" aria-label=\"%s\" viewBox=\"0 0 %d %.0f\">",
+    rp_buf_printf(s->out,
+                  "\"><figcaption><b>%s</b></figcaption><svg class=\"topology\" role=\"img\" aria-label=\"%s\" "
+                  "viewBox=\"0 0 %d %.0f\">",
                   caption, summary, WIDTH, height);
 }
 
@@ -239,8 +246,8 @@ static void draw(struct rp_section *s, const struct drawing *d, const json_t *pr
 {
     begin_figure(s, "drawing", "Devices and their connections", summary, d->height);
     for (int k = 0; k < d->nodes; k++) {
-        rp_buf_printf(s->out, "<rect class=\"node\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%.0f\" rx=\"8\"/>", LEFT - 6, d->top[k],
-                      ROW * (BOX_W + GAP) + 6, d->bottom[k] - d->top[k]);
+        rp_buf_printf(s->out, "<rect class=\"node\" x=\"%d\" y=\"%.0f\" width=\"%d\" height=\"%.0f\" rx=\"8\"/>",
+                      LEFT - 6, d->top[k], ROW * (BOX_W + GAP) + 6, d->bottom[k] - d->top[k]);
         if (k && d->node[k] >= 0 && d->node[k - 1] >= 0)
             rp_buf_printf(s->out, "<path class=\"bus\" d=\"M%d %.0fV%.0f\"/>", LEFT + 20, d->bottom[k - 1], d->top[k]);
     }
@@ -264,8 +271,9 @@ static void put_matrix(struct rp_section *s, const json_t *probes)
     size_t i;
     if (!json_array_size(columns))
         return;
-    rp_buf_puts(s->out, "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"Connections between devices\"><table "
-                        "class=\"matrix\"><caption>Connection between each two devices</caption><thead><tr><td></td>");
+    rp_buf_puts(s->out,
+                "<div class=\"wide\" role=\"group\" tabindex=\"0\" aria-label=\"Connections between devices\"><table "
+                "class=\"matrix\"><caption>Connection between each two devices</caption><thead><tr><td></td>");
     json_array_foreach((json_t *)columns, i, cell) {
         rp_buf_puts(s->out, "<th scope=\"col\">");
         rp_html_text(s->out, json_is_string(cell) ? json_string_value(cell) : "?");
@@ -288,8 +296,10 @@ static void put_matrix(struct rp_section *s, const json_t *probes)
         rp_buf_puts(s->out, "</tr>\n");
     }
     rp_html_table_end(s->out);
-    rp_buf_puts(s->out, "<p class=\"note\">NV# is that number of NVLinks; PIX, PXB, PHB, NODE and SYS cross increasingly more of PCIe "
-                        "and the processors.</p>\n");
+    rp_buf_puts(
+        s->out,
+        "<p class=\"note\">NV# is that number of NVLinks; PIX, PXB, PHB, NODE and SYS cross increasingly more of PCIe "
+        "and the processors.</p>\n");
 }
 
 /* Sockets, cores, threads and caches. */
@@ -356,8 +366,9 @@ static void draw_machine(struct rp_section *s)
     find_devices(d, probes);
     place_boxes(d);
     if (d->gpus) {
-        snprintf(summary, sizeof summary, "%d GPUs and %d network adapters in %d NUMA nodes%s; the table below has every connection.",
-                 d->gpus, d->n - d->gpus, d->nodes, has_switch(d) ? ", GPUs joined by NVSwitches" : "");
+        snprintf(summary, sizeof summary,
+                 "%d GPUs and %d network adapters in %d NUMA nodes%s; the table below has every connection.", d->gpus,
+                 d->n - d->gpus, d->nodes, has_switch(d) ? ", GPUs joined by NVSwitches" : "");
         draw(s, d, probes, summary);
         put_matrix(s, probes);
     } else {
@@ -374,7 +385,8 @@ static int is_drawn(const struct rp_difference *d)
 {
     const char *field = d->field;
     static const char *const devices[] = {"gpu.devices.", "rdma.", "network.interfaces."};
-    static const char *const values[] = {".numa_affinity", ".numa_node", ".pcie_width", ".pcie_generation_max", ".driver", ".remote_type"};
+    static const char *const values[] = {".numa_affinity",       ".numa_node", ".pcie_width",
+                                         ".pcie_generation_max", ".driver",    ".remote_type"};
     static const char *const processors[] = {"topology.",  "cpu.sockets",       "cpu.cores",    "cpu.threads",
                                              "cpu.caches.", "memory.numa_nodes", "memory.nodes."};
     int of_device = 0, shown = 0;
@@ -413,7 +425,8 @@ static void put_others(struct rp_section *s, const int *like, int nodes, int num
     rp_list_numbers(list, sizeof list, in, nodes);
     if (n && number == NOT_DRAWN)
         rp_buf_printf(s->out,
-                      "<p>Not drawn: node%s %s. <code>repro inspect BUNDLE env/nodeN.before.json</code> prints what was captured there.</p>\n",
+                      "<p>Not drawn: node%s %s. <code>repro inspect BUNDLE env/nodeN.before.json</code> prints what "
+                      "was captured there.</p>\n",
                       rp_s(n), list);
     else if (n)
         rp_buf_printf(s->out, "<p>Alike: node%s %s.</p>\n", rp_s(n), list);

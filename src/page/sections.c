@@ -195,14 +195,16 @@ void rp_section_headline(struct rp_section *s)
         put_command_headline(s);
         return;
     }
-    rp_section_fill(s,
-                    "<dl class=\"cards\"><div class=\"first\"><dt>throughput</dt><dd>{/results/throughput/value d3} <span class=\"unit\">"
-                    "{/results/throughput/unit t}</span><span class=\"below\">");
+    rp_section_fill(s, "<dl class=\"cards\"><div class=\"first\"><dt>throughput</dt><dd>{/results/throughput/value d3} "
+                       "<span class=\"unit\">"
+                       "{/results/throughput/unit t}</span><span class=\"below\">");
     if (rp_section_has(s, "/results/throughput/interval/1"))
         rp_section_fill(s, "95 % interval {/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}");
     rp_buf_puts(s->out, "</span></dd></div>\n");
     if (rp_figures_tokens(s->figures) > 0)
-        rp_section_fill(s, "<div><dt>tokens</dt><dd>{/results/counters/0/per_s d1} <span class=\"unit\">tokens/s</span></dd></div>\n");
+        rp_section_fill(
+            s,
+            "<div><dt>tokens</dt><dd>{/results/counters/0/per_s d1} <span class=\"unit\">tokens/s</span></dd></div>\n");
     for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
         const char *pointer = cards[i].pointer, *of = "";
         if (*pointer == '~' && s->facts->rank_n > 1)
@@ -262,14 +264,16 @@ static void put_summary(struct rp_section *s)
         return;
     }
     if (!rp_facts_complete(s->facts))
-        rp_section_fill(s,
-                        "<p class=\"warn\"><b>This run is marked {/status t}</b>: {/reason t}. The figures cover only the steps that were "
-                        "finished and are not a result of the recipe.</p>\n");
+        rp_section_fill(s, "<p class=\"warn\"><b>This run is marked {/status t}</b>: {/reason t}. The figures cover "
+                           "only the steps that were "
+                           "finished and are not a result of the recipe.</p>\n");
     if (rp_facts_parallel(s->facts) > s->facts->rank_n)
-        rp_section_fill(s,
-                        "<p>This run has the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
-                        "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline), computed by {/world/ranks d0}: the same "
-                        "bits, at the speed of {/world/ranks d0}.</p>\n");
+        rp_section_fill(
+            s,
+            "<p>This run has the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
+            "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline), computed by {/world/ranks d0}: the "
+            "same "
+            "bits, at the speed of {/world/ranks d0}.</p>\n");
     rp_section_fill(s, "<p>Recipe {/recipe_name t} on <b>");
     rp_section_hardware(s);
     rp_buf_puts(s->out, "</b> (");
@@ -319,8 +323,8 @@ void rp_section_bundle(struct rp_section *s)
     for (size_t i = 0; i < SECTIONS; i++) {
         if (!is_there(s, &sections[i]))
             continue;
-        rp_buf_printf(s->out, "<section aria-labelledby=\"b%d-%s\">\n<h%d id=\"b%d-%s\">%s</h%d>\n", s->index, sections[i].id, level,
-                      s->index, sections[i].id, sections[i].title, level);
+        rp_buf_printf(s->out, "<section aria-labelledby=\"b%d-%s\">\n<h%d id=\"b%d-%s\">%s</h%d>\n", s->index,
+                      sections[i].id, level, s->index, sections[i].id, sections[i].title, level);
         sections[i].write(s);
         rp_buf_puts(s->out, "</section>\n");
     }

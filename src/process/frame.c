@@ -70,7 +70,8 @@ int rp_frame_write(int fd, enum rp_frame type, const json_t *body, struct rp_err
     return 0;
 }
 
-int rp_frame_decode_at(const char *in, size_t size, size_t *used, enum rp_frame *type, json_t **body, struct rp_err *err)
+int rp_frame_decode_at(const char *in, size_t size, size_t *used, enum rp_frame *type, json_t **body,
+                       struct rp_err *err)
 {
     *body = NULL;
     *used = 0;
@@ -81,10 +82,12 @@ int rp_frame_decode_at(const char *in, size_t size, size_t *used, enum rp_frame 
         return rp_fail(err, RP_MALFORMED, "the worker sent bytes that are not a record (expected 'RPW1')");
     uint32_t version = get_le(h + 4, 2), kind = get_le(h + 6, 2), length = get_le(h + 8, 4);
     if (version != RP_FRAME_VERSION)
-        return rp_fail(err, RP_MALFORMED, "the worker uses record version %u, this program %u: they are not the same build",
-                       version, RP_FRAME_VERSION);
+        return rp_fail(err, RP_MALFORMED,
+                       "the worker uses record version %u, this program %u: they are not the same build", version,
+                       RP_FRAME_VERSION);
     if (length > RP_FRAME_MAX || get_le(h + 12, 4) != 0)
-        return rp_fail(err, RP_MALFORMED, "the worker announced a record of %u bytes, the limit is %u", length, RP_FRAME_MAX);
+        return rp_fail(err, RP_MALFORMED, "the worker announced a record of %u bytes, the limit is %u", length,
+                       RP_FRAME_MAX);
     if (size < HEADER + (size_t)length)
         return 0;
     json_t *j = rp_json_parse(in + HEADER, length, "worker record", err);

@@ -37,8 +37,8 @@ static int check_rule(const struct rp_recipe *r, const struct rule *u, int *key,
     if (!(u->models & 1u << r->workload) || (multiple ? a % b == 0 : a <= b))
         return 0;
     *key = multiple ? u->b : u->a;
-    return rp_fail(err, RP_USAGE, "%s %lld is %s %s %lld", rp_key_at(u->a)->name, a, multiple ? "not divisible by" : "more than",
-                   rp_key_at(u->b)->name, b);
+    return rp_fail(err, RP_USAGE, "%s %lld is %s %s %lld", rp_key_at(u->a)->name, a,
+                   multiple ? "not divisible by" : "more than", rp_key_at(u->b)->name, b);
 }
 
 /* Whether all three numbers are the recipe's own. If the command line or the backend section changed one, train.global_batch_size remains
@@ -46,15 +46,16 @@ static int check_rule(const struct rp_recipe *r, const struct rule *u, int *key,
 static int global_batch_is_own(const struct rp_recipe *r)
 {
     return r->train_batch_size != RP_BATCH_MAX && r->origin[RP_KEY_train_batch_size] < RP_FROM_BACKEND &&
-           r->origin[RP_KEY_train_accumulation_steps] < RP_FROM_BACKEND && r->origin[RP_KEY_train_global_batch_size] < RP_FROM_BACKEND;
+           r->origin[RP_KEY_train_accumulation_steps] < RP_FROM_BACKEND &&
+           r->origin[RP_KEY_train_global_batch_size] < RP_FROM_BACKEND;
 }
 
 static int check_vocabulary(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     const int is_used = r->task_eod_mask_loss || r->task_reset_position_ids || r->task_reset_attention_mask;
     if (r->workload == RP_MODEL_gpt && is_used && r->task_eod_token >= r->model_vocab_size)
-        REFUSE(task_eod_token, "task.eod_token %lld is not a token: model.vocab_size is %lld", (long long)r->task_eod_token,
-               (long long)r->model_vocab_size);
+        REFUSE(task_eod_token, "task.eod_token %lld is not a token: model.vocab_size is %lld",
+               (long long)r->task_eod_token, (long long)r->model_vocab_size);
     return 0;
 }
 
@@ -64,9 +65,11 @@ static int check_parallel(const struct rp_recipe *r, int *key, struct rp_err *er
     if (r->workload == RP_MODEL_gpt)
         return 0;
     if (r->parallel_tensor > 1)
-        REFUSE(parallel_tensor, "parallel.tensor %lld: only gpt is divided over tensor-parallel ranks", (long long)r->parallel_tensor);
+        REFUSE(parallel_tensor, "parallel.tensor %lld: only gpt is divided over tensor-parallel ranks",
+               (long long)r->parallel_tensor);
     if (r->parallel_pipeline > 1)
-        REFUSE(parallel_pipeline, "parallel.pipeline %lld: only gpt is divided into stages", (long long)r->parallel_pipeline);
+        REFUSE(parallel_pipeline, "parallel.pipeline %lld: only gpt is divided into stages",
+               (long long)r->parallel_pipeline);
     return 0;
 }
 
@@ -75,12 +78,14 @@ static int check_training(const struct rp_recipe *r, int *key, struct rp_err *er
     int64_t batch = r->train_batch_size * rp_recipe_micro_batches(r);
     if (r->train_global_batch_size && global_batch_is_own(r) && r->train_global_batch_size != batch)
         REFUSE(train_global_batch_size,
-               "train.global_batch_size %lld is not train.batch_size %lld * train.accumulation_steps %lld * parallel.data %lld = %lld",
-               (long long)r->train_global_batch_size, (long long)r->train_batch_size, (long long)r->train_accumulation_steps,
-               (long long)r->parallel_data, (long long)batch);
+               "train.global_batch_size %lld is not train.batch_size %lld * train.accumulation_steps %lld * "
+               "parallel.data %lld = %lld",
+               (long long)r->train_global_batch_size, (long long)r->train_batch_size,
+               (long long)r->train_accumulation_steps, (long long)r->parallel_data, (long long)batch);
     if (!r->train_global_batch_size && r->origin[RP_KEY_train_accumulation_steps] == RP_FROM_BACKEND)
-        REFUSE(train_accumulation_steps, "train.accumulation_steps in a backend section needs train.global_batch_size, so that the batch "
-                                         "of the schedule stays on record");
+        REFUSE(train_accumulation_steps,
+               "train.accumulation_steps in a backend section needs train.global_batch_size, so that the batch "
+               "of the schedule stays on record");
     return 0;
 }
 
@@ -88,7 +93,8 @@ static int check_device(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
     const char *d = r->run_device;
     if (d && *d && strncmp(d, "GPU-", 4) != 0 && strncmp(d, "MIG-", 4) != 0 && d[strspn(d, "0123456789")])
-        REFUSE(run_device, "run.device '%.64s': expected a number from 0 or a UUID as nvidia-smi -L prints it (GPU-...)", d);
+        REFUSE(run_device,
+               "run.device '%.64s': expected a number from 0 or a UUID as nvidia-smi -L prints it (GPU-...)", d);
     return 0;
 }
 
@@ -98,14 +104,15 @@ static int check_data(const struct rp_recipe *r, int *key, struct rp_err *err)
     if (sha && !rp_is_sha256(sha))
         REFUSE(data_sha256, "data.sha256: expected 64 lower-case hex digits, as sha256sum prints them");
     if (r->data_archive && r->data_path)
-        REFUSE(data_path,
-               "data.path and data.archive exclude each other: data.archive is pinned by its digest, data.path is the user's own");
+        REFUSE(data_path, "data.path and data.archive exclude each other: data.archive is pinned by its digest, "
+                          "data.path is the user's own");
     if (r->data_archive && !sha)
         REFUSE(data_archive, "data.archive needs data.sha256: an archive is pinned by its digest (sha256sum FILE)");
     if (sha && !r->data_archive)
         REFUSE(data_sha256, "data.sha256 is the digest of data.archive, which is not set");
     if (r->data_archive && strchr(r->data_archive, '/'))
-        REFUSE(data_archive, "data.archive: expected a file name without directories; the archive is next to the recipe or embedded");
+        REFUSE(data_archive,
+               "data.archive: expected a file name without directories; the archive is next to the recipe or embedded");
     return 0;
 }
 
@@ -134,8 +141,8 @@ static int is_list(const char *text, int n, double low, double most, int whole)
     for (int i = 0; i < n; i++) {
         char *end;
         double x = text && (*text == '.' || (*text >= '0' && *text <= '9')) ? strtod(text, &end) : -1;
-        if (!(x >= low && x <= most) || (whole && x != (double)(long)x) || (whole && strspn(text, "0123456789") != (size_t)(end - text)) ||
-            *end != (i + 1 < n ? ',' : '\0'))
+        if (!(x >= low && x <= most) || (whole && x != (double)(long)x) ||
+            (whole && strspn(text, "0123456789") != (size_t)(end - text)) || *end != (i + 1 < n ? ',' : '\0'))
             return 0;
         text = end + 1;
     }
@@ -173,10 +180,11 @@ static int check_images(const struct rp_recipe *r, int *key, struct rp_err *err)
         REFUSE(schedule_total_steps, "schedule.total_steps %lld is not a number of whole epochs of %lld steps",
                (long long)r->schedule_total_steps, (long long)r->schedule_steps_per_epoch);
     if (r->data_crop_area_min > r->data_crop_area_max)
-        REFUSE(data_crop_area_min, "data.crop_area_min %g is more than data.crop_area_max %g", r->data_crop_area_min, r->data_crop_area_max);
+        REFUSE(data_crop_area_min, "data.crop_area_min %g is more than data.crop_area_max %g", r->data_crop_area_min,
+               r->data_crop_area_max);
     if (r->data_crop_ratio_min > r->data_crop_ratio_max)
-        REFUSE(data_crop_ratio_min, "data.crop_ratio_min %g is more than data.crop_ratio_max %g", r->data_crop_ratio_min,
-               r->data_crop_ratio_max);
+        REFUSE(data_crop_ratio_min, "data.crop_ratio_min %g is more than data.crop_ratio_max %g",
+               r->data_crop_ratio_min, r->data_crop_ratio_max);
     return 0;
 }
 
@@ -189,24 +197,30 @@ static int is_power_of_two(double x)
 /* Keys of mixed precision are refused in other recipes, where they have no effect. */
 static int check_precision(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
-    static const int scaling[] = {RP_KEY_train_loss_scale,         RP_KEY_train_loss_scale_initial,     RP_KEY_train_loss_scale_window,
-                                  RP_KEY_train_loss_scale_hysteresis, RP_KEY_train_loss_scale_minimum, RP_KEY_train_loss_scale_growth_form,
+    static const int scaling[] = {RP_KEY_train_loss_scale,         RP_KEY_train_loss_scale_initial,
+                                  RP_KEY_train_loss_scale_window,  RP_KEY_train_loss_scale_hysteresis,
+                                  RP_KEY_train_loss_scale_minimum, RP_KEY_train_loss_scale_growth_form,
                                   RP_KEY_optimizer_on_overflow};
     const char *precision = rp_choice_name(RP_PRECISIONS, r->train_precision);
     if (r->train_precision == RP_PRECISION_fp32 && r->train_tensor_core != RP_TENSOR_CORE_auto)
-        REFUSE(train_tensor_core, "train.tensor_core %s: strict fp32 has no tensor cores; set train.precision to fp16 or bf16",
+        REFUSE(train_tensor_core,
+               "train.tensor_core %s: strict fp32 has no tensor cores; set train.precision to fp16 or bf16",
                rp_choice_name(RP_TENSOR_CORES, r->train_tensor_core));
     if (r->train_precision == RP_PRECISION_bf16 && r->train_tensor_core == RP_TENSOR_CORE_tc4)
-        REFUSE(train_tensor_core, "train.tensor_core tc4: those tensor cores have no bf16; choose tc8, tc16 or train.precision fp16");
+        REFUSE(train_tensor_core,
+               "train.tensor_core tc4: those tensor cores have no bf16; choose tc8, tc16 or train.precision fp16");
     for (size_t i = 0; r->train_precision != RP_PRECISION_fp16 && i < sizeof scaling / sizeof *scaling; i++)
         if (r->origin[scaling[i]] != RP_FROM_DEFAULT) {
             *key = scaling[i];
-            return rp_fail(err, RP_USAGE, "%s is for train.precision fp16; with %s no loss is scaled", rp_key_at(scaling[i])->name, precision);
+            return rp_fail(err, RP_USAGE, "%s is for train.precision fp16; with %s no loss is scaled",
+                           rp_key_at(scaling[i])->name, precision);
         }
     if (!is_power_of_two(r->train_loss_scale_initial))
-        REFUSE(train_loss_scale_initial, "train.loss_scale_initial %g is not a power of two, as 65536", r->train_loss_scale_initial);
+        REFUSE(train_loss_scale_initial, "train.loss_scale_initial %g is not a power of two, as 65536",
+               r->train_loss_scale_initial);
     if (!is_power_of_two(r->train_loss_scale_minimum))
-        REFUSE(train_loss_scale_minimum, "train.loss_scale_minimum %g is not a power of two, as 1", r->train_loss_scale_minimum);
+        REFUSE(train_loss_scale_minimum, "train.loss_scale_minimum %g is not a power of two, as 1",
+               r->train_loss_scale_minimum);
     if (r->train_loss_scale_minimum > r->train_loss_scale_initial)
         REFUSE(train_loss_scale_minimum, "train.loss_scale_minimum %g is more than train.loss_scale_initial %g",
                r->train_loss_scale_minimum, r->train_loss_scale_initial);
@@ -215,8 +229,9 @@ static int check_precision(const struct rp_recipe *r, int *key, struct rp_err *e
 
 int rp_recipe_check(const struct rp_recipe *r, int check, int *key, struct rp_err *err)
 {
-    static int (*const checks[])(const struct rp_recipe *, int *, struct rp_err *) = {
-        check_vocabulary, check_parallel, check_training, check_precision, check_images, check_device, check_data, check_tokens};
+    static int (*const checks[])(const struct rp_recipe *, int *,
+                                 struct rp_err *) = {check_vocabulary, check_parallel, check_training, check_precision,
+                                                     check_images,     check_device,   check_data,     check_tokens};
     const int n_rules = sizeof rules / sizeof *rules, n = sizeof checks / sizeof *checks;
     if (check < n_rules)
         return check_rule(r, &rules[check], key, err);

@@ -137,15 +137,16 @@ static int store_rows(struct rp_recipe *r, const json_t *value, const char *skip
 }
 
 /* config: all of the file. */
-static int store_setting(struct rp_recipe *r, const struct rp_public_setting *s, const json_t *value, const json_t *config, const char *skip,
-                         struct rp_err *err)
+static int store_setting(struct rp_recipe *r, const struct rp_public_setting *s, const json_t *value,
+                         const json_t *config, const char *skip, struct rp_err *err)
 {
     const int key = s->key ? rp_key_find(s->key) : -1;
     RP_JSON *own = NULL; /* the value as a recipe has it, where that is another */
     switch (s->kind) {
     case RP_SETTING_ONLY:
         own = json_loads(s->value, JSON_DECODE_ANY, NULL);
-        return json_equal(value, own) ? note_ignored(r, s->name) : rp_fail(err, RP_USAGE, "%s: only %s can be trained here", s->name, s->value);
+        return json_equal(value, own) ? note_ignored(r, s->name)
+                                      : rp_fail(err, RP_USAGE, "%s: only %s can be trained here", s->name, s->value);
     case RP_SETTING_ROWS:
         return store_rows(r, value, skip, err);
     case RP_SETTING_INNER: {
@@ -177,8 +178,8 @@ static int check_type(const struct rp_recipe *r, const json_t *config, struct rp
     return rp_fail(err, RP_USAGE, "model_type: only \"%s\" can be trained by this recipe", type ? type : "");
 }
 
-static int read_config_value(struct rp_recipe *r, const char *name, const json_t *value, const json_t *config, const char *skip,
-                             struct rp_err *err)
+static int read_config_value(struct rp_recipe *r, const char *name, const json_t *value, const json_t *config,
+                             const char *skip, struct rp_err *err)
 {
     char key_name[128], shown[72];
     if (strcmp(name, "model_type") == 0)
@@ -217,7 +218,8 @@ int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, st
     if (!j)
         return rp_wrap(err, "model.config");
     if (!json_is_object(j))
-        return rp_fail(err, RP_MALFORMED, "model.config: %.200s: expected a JSON object like config.json of transformers", path);
+        return rp_fail(err, RP_MALFORMED,
+                       "model.config: %.200s: expected a JSON object like config.json of transformers", path);
     if (check_type(r, j, err) < 0)
         return rp_wrap(err, "model.config: %.200s", path);
     const char *name;

@@ -39,7 +39,8 @@ static int check_bytes(const char *data, size_t size, const char *file, const ch
     return 0;
 }
 
-int rp_events_open(struct rp_events *r, const char *data, size_t size, const char *file, const char *what, struct rp_err *err)
+int rp_events_open(struct rp_events *r, const char *data, size_t size, const char *file, const char *what,
+                   struct rp_err *err)
 {
     *r = (struct rp_events){.file = file, .what = what, .err = err};
     if (check_bytes(data, size, file, what, err) < 0)
@@ -107,7 +108,8 @@ int rp_events_next(struct rp_events *r, struct rp_event *e)
 
 int rp_events_begin(struct rp_events *r, const char *expected)
 {
-    static const yaml_event_type_t order[] = {YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT, YAML_MAPPING_START_EVENT};
+    static const yaml_event_type_t order[] = {YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT,
+                                              YAML_MAPPING_START_EVENT};
     struct rp_event e;
     for (int i = 0; i < 3; i++) {
         if (rp_events_next(r, &e) < 0)
@@ -130,5 +132,7 @@ int rp_events_end(struct rp_events *r)
     if (rp_events_next(r, &e) < 0)
         return -1;
     rp_event_fini(&e);
-    return e.type == YAML_STREAM_END_EVENT ? 0 : RP_EVENT_FAIL(r, &e, RP_MALFORMED, "a second document: a file holds one %s", r->what);
+    return e.type == YAML_STREAM_END_EVENT
+               ? 0
+               : RP_EVENT_FAIL(r, &e, RP_MALFORMED, "a second document: a file holds one %s", r->what);
 }

@@ -115,7 +115,8 @@ int rp_model_parse(const char *name, struct rp_err *err)
 
 const char *rp_origin_name(enum rp_origin o)
 {
-    static const char *const names[] = {"default", "recipe", "model.config", "backend section", "command line", "challenge"};
+    static const char *const names[] = {"default",         "recipe",       "model.config",
+                                        "backend section", "command line", "challenge"};
     return names[o];
 }
 
@@ -166,7 +167,8 @@ int rp_key_unknown(const char *name, struct rp_err *err)
     int k = nearest_key(name), in = k < 0 ? nearest_section(name) : -1;
     rp_excerpt(shown, name);
     if (k >= 0)
-        return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean '%s' (%s)?", shown, table[k].name, rp_key_form(form, k));
+        return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean '%s' (%s)?", shown, table[k].name,
+                       rp_key_form(form, k));
     if (in >= 0)
         return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean one of the section '%.*s', like '%s'?", shown,
                        (int)strcspn(table[in].name, "."), table[in].name, table[in].name);
@@ -226,8 +228,8 @@ const char *rp_key_form(char out[RP_KEY_FORM], int key)
     const char *word = word_of(k);
     switch (k->type) {
     case 'I':
-        snprintf(out, RP_KEY_FORM, "a whole number from %.0f to %.0f%s%s", k->lo + (word ? 1 : 0), k->hi, word ? ", or " : "",
-                 word ? word : "");
+        snprintf(out, RP_KEY_FORM, "a whole number from %.0f to %.0f%s%s", k->lo + (word ? 1 : 0), k->hi,
+                 word ? ", or " : "", word ? word : "");
         break;
     case 'F':
         snprintf(out, RP_KEY_FORM, "a number from %g to %.9g", k->lo, k->hi);
@@ -250,7 +252,8 @@ const char *rp_key_form(char out[RP_KEY_FORM], int key)
 static int mistyped(int key, const char *found, struct rp_err *err)
 {
     char form[RP_KEY_FORM], shown[72];
-    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'", table[key].name, rp_key_form(form, key), rp_excerpt(shown, found));
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'", table[key].name, rp_key_form(form, key),
+                   rp_excerpt(shown, found));
 }
 
 /* YAML 1.2 core: [-+]? (0 | [1-9][0-9]*); a leading zero is refused because YAML 1.1 read it as octal. */
@@ -294,8 +297,9 @@ static int is_real(const char *p)
 
 int rp_text_is_typed(const char *t)
 {
-    static const char *const words[] = {"",     "~",    "null", "Null",  "NULL",  "true",  "True",  "TRUE", "false",
-                                        "False", "FALSE", ".inf", "-.inf", "+.inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"};
+    static const char *const words[] = {"",     "~",     "null",  "Null",  "NULL", "true",  "True",
+                                        "TRUE", "false", "False", "FALSE", ".inf", "-.inf", "+.inf",
+                                        ".Inf", ".INF",  ".nan",  ".NaN",  ".NAN"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(t, words[i]) == 0)
             return 1;
@@ -310,7 +314,8 @@ static int in_range(int key, double x)
 static int out_of_range(int key, const char *found, struct rp_err *err)
 {
     char form[RP_KEY_FORM], shown[72];
-    return rp_fail(err, RP_USAGE, "%s: %s is out of range: expected %s", table[key].name, rp_excerpt(shown, found), rp_key_form(form, key));
+    return rp_fail(err, RP_USAGE, "%s: %s is out of range: expected %s", table[key].name, rp_excerpt(shown, found),
+                   rp_key_form(form, key));
 }
 
 static int parse_choice(struct rp_value *v, int key, const char *text, struct rp_err *err)
@@ -326,8 +331,9 @@ static int parse_choice(struct rp_value *v, int key, const char *text, struct rp
         }
         rp_nearest_try(&near, word);
     }
-    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%s%s", table[key].name, rp_key_form(form, key), rp_excerpt(shown, text),
-                   near.best ? "; did you mean '" : "", near.best ? near.best : "", near.best ? "'?" : "");
+    return rp_fail(err, RP_USAGE, "%s: expected %s, found '%s'%s%s%s", table[key].name, rp_key_form(form, key),
+                   rp_excerpt(shown, text), near.best ? "; did you mean '" : "", near.best ? near.best : "",
+                   near.best ? "'?" : "");
 }
 
 static int parse_text(struct rp_value *v, int key, const char *text, struct rp_err *err)
@@ -339,8 +345,8 @@ static int parse_text(struct rp_value *v, int key, const char *text, struct rp_e
         unsigned c;
         len = rp_utf8(text + i, n - i, &c);
         if (!len || rp_is_control(c))
-            return rp_fail(err, RP_USAGE, "%s: expected one line of UTF-8 text, found byte 0x%02x at offset %zu", table[key].name,
-                           (unsigned char)text[i], i);
+            return rp_fail(err, RP_USAGE, "%s: expected one line of UTF-8 text, found byte 0x%02x at offset %zu",
+                           table[key].name, (unsigned char)text[i], i);
     }
     v->s = n ? rp_strdup(text) : NULL;
     return 0;

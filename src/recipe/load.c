@@ -111,7 +111,8 @@ static struct rp_nearest nearest_name(const char *word)
     return near;
 }
 
-/* The name that was probably meant: a misspelt one, or else that of the model with which `word` begins, as "bert-base". */
+/* The name that was probably meant: a misspelt one, or else that of the
+ * model with which `word` begins, as "bert-base". */
 static const char *meant_name(const char *word)
 {
     enum { MISSPELT = 2 };
@@ -129,10 +130,11 @@ static int not_found(const char *where, struct rp_err *err)
     char shown[72];
     bare_name(where, &start);
     const char *meant = meant_name(start);
-    return rp_fail(err, RP_IO,
-                   "no recipe '%s': not a file, with or without .yaml, and not embedded ('repro recipes' lists the embedded "
-                   "ones)%s%s%s",
-                   rp_excerpt(shown, where), meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
+    return rp_fail(
+        err, RP_IO,
+        "no recipe '%s': not a file, with or without .yaml, and not embedded ('repro recipes' lists the embedded "
+        "ones)%s%s%s",
+        rp_excerpt(shown, where), meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
 }
 
 /* 1: `path` exists and is not a directory, 0: it is not a file, -1: unknown. */
@@ -163,8 +165,8 @@ static int load(struct rp_recipe *r, const char *where, const char *backend, con
             rp_buf_fini(&source);
             return rp_wrap(err, "recipe");
         }
-        return rp_recipe_from_source(r, &source, path, &(struct rp_config_source){.dir_of = path}, backend, set, n_set, m,
-                                     err);
+        return rp_recipe_from_source(r, &source, path, &(struct rp_config_source){.dir_of = path}, backend, set, n_set,
+                                     m, err);
     }
     const struct rp_embed *e = find_embedded(where);
     if (!e)

@@ -121,7 +121,8 @@ static int check_shorter(const struct rp_recipe *r, const struct rp_setting *s, 
                    rp_key_at(s->key)->name, (long long)v.i, (long long)limit);
 }
 
-/* Every section is checked, whether it applies here or not. They are applied after all keys of the recipe, wherever they are written. */
+/* Every section is checked, whether it applies here or not. They are applied after all keys of the recipe, wherever
+ * they are written. */
 static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, const char *backend, struct rp_mistakes *m,
                           struct rp_err *err)
 {
@@ -142,9 +143,11 @@ static int apply_sections(struct rp_recipe *r, const struct rp_settings *s, cons
 }
 
 /* `path`: as the recipe or the command line names it. */
-static int apply_config(struct rp_recipe *r, const char *path, const struct rp_config_source *from, const char *skip, struct rp_err *err)
+static int apply_config(struct rp_recipe *r, const char *path, const struct rp_config_source *from, const char *skip,
+                        struct rp_err *err)
 {
-    return from && from->recorded ? rp_recipe_config_recorded(r, from->recorded, skip, err) : rp_recipe_config(r, path, skip, err);
+    return from && from->recorded ? rp_recipe_config_recorded(r, from->recorded, skip, err)
+                                  : rp_recipe_config(r, path, skip, err);
 }
 
 static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const struct rp_config_source *from,
@@ -165,7 +168,8 @@ static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const st
     if (!config)
         return 0;
     if (!(from && (from->dir_of || from->recorded))) {
-        rp_fail(err, RP_USAGE, "model.config: only a recipe in a file of its own can name another file; write out the model.* keys");
+        rp_fail(err, RP_USAGE,
+                "model.config: only a recipe in a file of its own can name another file; write out the model.* keys");
         return rp_recipe_blame(r, "model.config", err);
     }
     RP_FREE char *path = rp_path_next_to(from->dir_of ? from->dir_of : "", r->model_config);
@@ -192,7 +196,8 @@ int rp_setting_is_of(const char *set, const char *key)
     return strcmp(k >= 0 ? rp_key_at(k)->name : word, key) == 0;
 }
 
-/* A list as a recipe writes it, "[a, b]" or "[]", or words with commas, as "a,b": free() it. Other texts stay what they are, to be refused. */
+/* A list as a recipe writes it, "[a, b]" or "[]", or words with commas, as "a,b": free() it. Other texts stay what they
+ * are, to be refused. */
 static char *plain_list(const char *text)
 {
     RP_BUF words = {0};
@@ -235,8 +240,8 @@ static int set_from_text(struct rp_recipe *r, const char *set, char *given, stru
     return 0;
 }
 
-static int apply_command_line(struct rp_recipe *r, const struct rp_config_source *from, const char *const *set, int n_set,
-                              struct rp_err *err)
+static int apply_command_line(struct rp_recipe *r, const struct rp_config_source *from, const char *const *set,
+                              int n_set, struct rp_err *err)
 {
     char given[RP_KEY_COUNT] = {0};
     for (int i = 0; i < n_set; i++)
@@ -292,8 +297,8 @@ static int check_agreement(struct rp_recipe *r, struct rp_mistakes *m, struct rp
     return 0;
 }
 
-static int apply_all(struct rp_recipe *r, const struct rp_config_source *from, const char *backend, const char *const *set, int n_set,
-                     struct rp_mistakes *m, struct rp_err *err)
+static int apply_all(struct rp_recipe *r, const struct rp_config_source *from, const char *backend,
+                     const char *const *set, int n_set, struct rp_mistakes *m, struct rp_err *err)
 {
     struct rp_settings settings;
     if (rp_yaml_read(&settings, rp_buf_text(&r->source), r->source.size, r->source_name, m, err) < 0)
@@ -306,8 +311,9 @@ static int apply_all(struct rp_recipe *r, const struct rp_config_source *from, c
     return check_agreement(r, m, err);
 }
 
-int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const struct rp_config_source *config,
-                          const char *backend, const char *const *set, int n_set, struct rp_mistakes *m, struct rp_err *err)
+int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name,
+                          const struct rp_config_source *config, const char *backend, const char *const *set, int n_set,
+                          struct rp_mistakes *m, struct rp_err *err)
 {
     rp_recipe_defaults(r);
     r->source = *source;
@@ -329,8 +335,8 @@ int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const ch
     return rp_recipe_parse_again(r, data, size, name, NULL, backend, set, n_set, err);
 }
 
-int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config, const char *backend,
-                          const char *const *set, int n_set, struct rp_err *err)
+int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config,
+                          const char *backend, const char *const *set, int n_set, struct rp_err *err)
 {
     struct rp_buf source = {0};
     struct rp_config_source from = {.recorded = config};
@@ -354,13 +360,18 @@ int rp_recipe_parse_all(struct rp_recipe *r, struct rp_mistakes *m, const char *
 
 enum rp_numerics rp_recipe_numerics(const struct rp_recipe *r)
 {
-    static const enum rp_numerics of[][4] = { /* by tensor cores */
+    static const enum rp_numerics of[][4] = {
+        /* by tensor cores */
         [RP_PRECISION_fp32] = {RP_NUMERICS_fp32_1, RP_NUMERICS_fp32_1, RP_NUMERICS_fp32_1, RP_NUMERICS_fp32_1},
-        [RP_PRECISION_fp16] = {[RP_TENSOR_CORE_auto] = RP_NUMERICS_fp16_tc16_0, [RP_TENSOR_CORE_tc4] = RP_NUMERICS_fp16_tc4_0,
-                               [RP_TENSOR_CORE_tc8] = RP_NUMERICS_fp16_tc8_0, [RP_TENSOR_CORE_tc16] = RP_NUMERICS_fp16_tc16_0},
+        [RP_PRECISION_fp16] = {[RP_TENSOR_CORE_auto] = RP_NUMERICS_fp16_tc16_0,
+                               [RP_TENSOR_CORE_tc4] = RP_NUMERICS_fp16_tc4_0,
+                               [RP_TENSOR_CORE_tc8] = RP_NUMERICS_fp16_tc8_0,
+                               [RP_TENSOR_CORE_tc16] = RP_NUMERICS_fp16_tc16_0},
         /* tc4 is refused: agree.c */
-        [RP_PRECISION_bf16] = {[RP_TENSOR_CORE_auto] = RP_NUMERICS_bf16_tc16_0, [RP_TENSOR_CORE_tc4] = RP_NUMERICS_bf16_tc8_0,
-                               [RP_TENSOR_CORE_tc8] = RP_NUMERICS_bf16_tc8_0, [RP_TENSOR_CORE_tc16] = RP_NUMERICS_bf16_tc16_0},
+        [RP_PRECISION_bf16] = {[RP_TENSOR_CORE_auto] = RP_NUMERICS_bf16_tc16_0,
+                               [RP_TENSOR_CORE_tc4] = RP_NUMERICS_bf16_tc8_0,
+                               [RP_TENSOR_CORE_tc8] = RP_NUMERICS_bf16_tc8_0,
+                               [RP_TENSOR_CORE_tc16] = RP_NUMERICS_bf16_tc16_0},
     };
     return of[r->train_precision][r->train_tensor_core];
 }

@@ -11,8 +11,9 @@ json_t *rp_recipe_to_json(const struct rp_recipe *r)
     json_t *j = json_object();
     for (int k = 0; k < RP_KEY_COUNT; k++)
         if (rp_key_applies(r, k) && !(rp_key_is_later(r, k) && r->origin[k] == RP_FROM_DEFAULT))
-            json_object_set_new(j, rp_key_at(k)->name,
-                                json_pack("{s:o, s:s}", "value", rp_value_to_json(r, k), "origin", rp_origin_name(r->origin[k])));
+            json_object_set_new(
+                j, rp_key_at(k)->name,
+                json_pack("{s:o, s:s}", "value", rp_value_to_json(r, k), "origin", rp_origin_name(r->origin[k])));
     return j;
 }
 
@@ -53,11 +54,13 @@ void rp_recipe_complete(json_t *recipe)
     struct rp_recipe r;
     struct rp_err err;
     rp_recipe_defaults(&r);
-    (void)(json_object_get(recipe, "workload") && set_from_json(&r, "workload", json_object_get(recipe, "workload"), &err));
+    (void)(json_object_get(recipe, "workload") &&
+           set_from_json(&r, "workload", json_object_get(recipe, "workload"), &err));
     for (int k = 0; k < RP_KEY_COUNT; k++)
         if (rp_key_is_later(&r, k) && !json_object_get(recipe, rp_key_at(k)->name))
-            json_object_set_new(recipe, rp_key_at(k)->name,
-                                json_pack("{s:o, s:s}", "value", rp_value_to_json(&r, k), "origin", rp_origin_name(RP_FROM_DEFAULT)));
+            json_object_set_new(
+                recipe, rp_key_at(k)->name,
+                json_pack("{s:o, s:s}", "value", rp_value_to_json(&r, k), "origin", rp_origin_name(RP_FROM_DEFAULT)));
     rp_recipe_fini(&r);
 }
 

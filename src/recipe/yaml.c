@@ -67,7 +67,8 @@ static int backend_of(const char *name, size_t n)
     return -1;
 }
 
-/* Splits "backend.cpu.measure.timed_steps" into *backend and the key's name; returns other names unchanged. NULL: unknown backend. */
+/* Splits "backend.cpu.measure.timed_steps" into *backend and the key's name; returns other names unchanged. NULL:
+ * unknown backend. */
 static const char *split_backend(const char *name, int *backend)
 {
     *backend = -1;
@@ -133,19 +134,22 @@ static int add_setting(struct yaml_reader *r, int key, int backend, char *text, 
     for (int i = 0; i < s->n; i++)
         if (s->item[i].key == key && s->item[i].backend == backend) {
             free(text);
-            return FAIL(r, at, RP_USAGE, "%s is given twice, first in line %d", rp_key_at(key)->name, s->item[i].value.line);
+            return FAIL(r, at, RP_USAGE, "%s is given twice, first in line %d", rp_key_at(key)->name,
+                        s->item[i].value.line);
         }
     s->item = rp_realloc(s->item, (size_t)(s->n + 1) * sizeof *s->item);
-    s->item[s->n++] = (struct rp_setting){.key = key, .backend = backend, .text = text, .name = r->name, .value = {at->line, at->col}};
+    s->item[s->n++] = (struct rp_setting){
+        .key = key, .backend = backend, .text = text, .name = r->name, .value = {at->line, at->col}};
     return 0;
 }
 
 /* "KEY: expected FORM", then what was found: `text` between `before` and `after`. */
-static int wrong_form(struct yaml_reader *r, const struct rp_event *e, int key, const char *before, const char *text, const char *after)
+static int wrong_form(struct yaml_reader *r, const struct rp_event *e, int key, const char *before, const char *text,
+                      const char *after)
 {
     char form[RP_KEY_FORM], shown[72];
-    return FAIL(r, e, RP_USAGE, "%s: expected %s%s%s%s", rp_key_at(key)->name, rp_key_form(form, key), before, rp_excerpt(shown, text),
-                after);
+    return FAIL(r, e, RP_USAGE, "%s: expected %s%s%s%s", rp_key_at(key)->name, rp_key_form(form, key), before,
+                rp_excerpt(shown, text), after);
 }
 
 /* A quoted word is a text; a plain word that YAML reads as null, a boolean or a number is not. */
@@ -174,7 +178,8 @@ static int read_list(struct yaml_reader *r, const struct rp_event *start, int ke
             return -1;
         if (e.type == YAML_SEQUENCE_END_EVENT)
             break;
-        if (e.type != YAML_SCALAR_EVENT || n >= 64 || !*e.text || strchr(e.text, ',') || (e.plain && rp_text_is_typed(e.text))) {
+        if (e.type != YAML_SCALAR_EVENT || n >= 64 || !*e.text || strchr(e.text, ',') ||
+            (e.plain && rp_text_is_typed(e.text))) {
             rp_event_fini(&e);
             return wrong_form(r, &e, key, ", at most 64 of them", "", "");
         }
@@ -196,8 +201,10 @@ static int read_value(struct yaml_reader *r, const struct rp_event *at, const ch
     if (key < 0 && !is_section(name))
         return unknown_name(r, at, name);
     if (key >= 0 && backend >= 0 && !allowed_for_backend(key))
-        return FAIL(r, at, RP_USAGE, "%s is not allowed in a backend section, only measure.*, evidence.* and train.accumulation_steps are",
-                    key_name);
+        return FAIL(
+            r, at, RP_USAGE,
+            "%s is not allowed in a backend section, only measure.*, evidence.* and train.accumulation_steps are",
+            key_name);
     r->name = (struct rp_place){at->line, at->col};
     struct rp_event e;
     if (next_event(r, &e) < 0)
@@ -263,8 +270,8 @@ int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const c
     }
     if (rp_events_open(&r.events, data, size, file, "recipe", err) < 0)
         return -1;
-    int failed = rp_events_begin(&r.events, "keys like 'train:' and, under it, 'batch_size: 32'") < 0 || read_mapping(&r) < 0 ||
-                 rp_events_end(&r.events) < 0;
+    int failed = rp_events_begin(&r.events, "keys like 'train:' and, under it, 'batch_size: 32'") < 0 ||
+                 read_mapping(&r) < 0 || rp_events_end(&r.events) < 0;
     rp_events_close(&r.events);
     for (int i = 0; i < r.n_seen; i++)
         free(r.seen[i]);

@@ -98,8 +98,9 @@ void rp_md_code(struct rp_buf *out, const char *text)
 /* Characters that some spreadsheets read as = + - @ at the beginning of a cell: those of full width, small ones, superscripts, subscripts and
  * the sign of minus. All that compatibility normalisation (NFKC) maps to one of the four. */
 static const char *const formula_signs[] = {
-    "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0", "\xef\xb9\xa6", "\xef\xb9\xa2", "\xef\xb9\xa3", "\xef\xb9\xab",
-    "\xe2\x81\xba", "\xe2\x81\xbb", "\xe2\x81\xbc", "\xe2\x82\x8a", "\xe2\x82\x8b", "\xe2\x82\x8c", "\xe2\x88\x92",
+    "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0", "\xef\xb9\xa6",
+    "\xef\xb9\xa2", "\xef\xb9\xa3", "\xef\xb9\xab", "\xe2\x81\xba", "\xe2\x81\xbb",
+    "\xe2\x81\xbc", "\xe2\x82\x8a", "\xe2\x82\x8b", "\xe2\x82\x8c", "\xe2\x88\x92",
 };
 /* That some of them skip before it: blanks, without and of full width; zero-width ones and marks of the byte order. */
 static const char *const blanks[] = {" ", "\xc2\xa0", "\xe3\x80\x80", "\xe2\x80\x8b", "\xe2\x81\xa0", "\xef\xbb\xbf"};
@@ -128,7 +129,8 @@ void rp_csv_text(struct rp_buf *out, const char *text)
     RP_FREE char *clean = rp_strdup(text);
     rp_sanitize(clean);
     int formula = begins_formula(text);
-    int quoted = formula || clean[strcspn(clean, ",\";")] || *clean == ' ' || (*clean && clean[strlen(clean) - 1] == ' ');
+    int quoted =
+        formula || clean[strcspn(clean, ",\";")] || *clean == ' ' || (*clean && clean[strlen(clean) - 1] == ' ');
     rp_buf_puts(out, formula ? "\"'" : quoted ? "\"" : "");
     for (const char *p = clean; *p; p++)
         rp_buf_add(out, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);

@@ -25,7 +25,8 @@ static void put_doc(struct rp_buf *out, struct rp_doc *d)
     rp_doc_fini(d);
 }
 
-static void put_table(struct rp_buf *out, const struct rp_run *r, void (*table)(struct rp_doc *, struct rp_run_documents *))
+static void put_table(struct rp_buf *out, const struct rp_run *r,
+                      void (*table)(struct rp_doc *, struct rp_run_documents *))
 {
     struct rp_doc d = {.as = RP_FILL_MD};
     table(&d, r->doc);
@@ -62,8 +63,10 @@ static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
     char tensor_cores[RP_TENSOR_CORES_TEXT];
     fill(out, r, "{/numerics t} is mixed precision, ");
     rp_md_text(out, rp_numerics_what(r->figures->numerics));
-    rp_buf_puts(out, ": activations, their gradients and the weights of products have 16 bits, master weights, moments, gradients of "
-                     "weights and their exchange, norms and statistics 32; the same bits on every machine that computes it.\n");
+    rp_buf_puts(
+        out, ": activations, their gradients and the weights of products have 16 bits, master weights, moments, "
+             "gradients of "
+             "weights and their exchange, norms and statistics 32; the same bits on every machine that computes it.\n");
     if (*rp_tensor_cores_text(tensor_cores, r->facts, r->figures)) {
         rp_buf_puts(out, "Start-up test: ");
         rp_md_text(out, tensor_cores);
@@ -72,7 +75,8 @@ static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
     if (is && is->skipped_timed)
         fill(out, r,
              "{/results/loss_scaling/skipped_timed d0} of {/results/steps/timed d0} timed steps, "
-             "{/results/loss_scaling/skipped_share d1*100} %, changed no weight, because their gradient overflowed; the throughput "
+             "{/results/loss_scaling/skipped_share d1*100} %, changed no weight, because their gradient overflowed; "
+             "the throughput "
              "counts their samples.\n");
 }
 
@@ -104,10 +108,11 @@ static void put_headline(struct rp_buf *out, const struct rp_run *r)
              "That is {/results/counters/0/per_s d1} tokens/s, with {/recipe/task.seq_length/value t} tokens in every "
              "sequence.\n");
     if (!*precision)
-        fill(out, r,
-             "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the "
-             "same "
-             "bits on every machine.\n");
+        fill(
+            out, r,
+            "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the "
+            "same "
+            "bits on every machine.\n");
     else
         put_arithmetic(out, r);
     fill(out, r,
@@ -189,10 +194,11 @@ static void put_telemetry(struct rp_buf *out, const struct rp_run *r)
     if (!r->figures->telemetry)
         return;
     fill(out, r,
-         r->doc->command ? "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
-                           "d0} device samples from the start to the end of the command.\n\n"
-                         : "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
-                           "d0} " RP_WORDS_TELEMETRY ".\n\n");
+         r->doc->command
+             ? "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
+               "d0} device samples from the start to the end of the command.\n\n"
+             : "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
+               "d0} " RP_WORDS_TELEMETRY ".\n\n");
     put_table(out, r, rp_table_telemetry);
     put_table(out, r, rp_table_devices);
     rp_buf_puts(out, "Throttled, in per cent of the device samples: ");
@@ -250,7 +256,8 @@ static const char **sorted_keys(const json_t *node, size_t *n)
     return names;
 }
 
-/* Every captured value that is one known number or text, by dotted path in name order; lists and unknown values are in env/. */
+/* Every captured value that is one known number or text, by dotted path in name order; lists and unknown values are in
+ * env/. */
 static void flatten(struct rp_doc *d, const json_t *node, const char *path)
 {
     size_t n;

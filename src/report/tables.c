@@ -30,7 +30,8 @@ static void add_table(struct rp_doc *d, const char *caption, const char *columns
 }
 
 /* A row of a name and a figure with its unit; none where nothing is known. */
-static void add_row(struct rp_doc *d, const json_t *run, const char *name, const char *pointer, const char *form, const char *unit)
+static void add_row(struct rp_doc *d, const json_t *run, const char *name, const char *pointer, const char *form,
+                    const char *unit)
 {
     RP_BUF value = {0};
     if (rp_form(&value, rp_pointer(run, pointer), form) < 0)
@@ -44,7 +45,9 @@ static void add_row(struct rp_doc *d, const json_t *run, const char *name, const
 
 int rp_table_has_steps_for(const struct rp_figures *f, const char *pointer)
 {
-    return f->results.steps.timed >= (strstr(pointer, "/p99") ? RP_P99_STEPS : strstr(pointer, "/p90") ? RP_P90_STEPS : 0);
+    return f->results.steps.timed >= (strstr(pointer, "/p99")   ? RP_P99_STEPS
+                                      : strstr(pointer, "/p90") ? RP_P90_STEPS
+                                                                : 0);
 }
 
 void rp_table_windows(struct rp_doc *d, struct rp_run_documents *r)
@@ -143,7 +146,8 @@ static void add_counters(struct rp_doc *d, struct rp_run_documents *r)
     const json_t *run = rp_run_shown(r);
     for (long long i = 0; i < r->figures.results.counters_n; i++) {
         const struct rp_counter_figures *c = &r->figures.results.counters[i];
-        RP_FREE char *rate = rp_asprintf("/results/counters/%lld/per_s", i), *share = rp_asprintf("/results/counters/%lld/share", i);
+        RP_FREE char *rate = rp_asprintf("/results/counters/%lld/per_s", i),
+                     *share = rp_asprintf("/results/counters/%lld/share", i);
         char text[160];
         add_row(d, run, c->name, rate, "d1", RP_FORMAT(text, "%.60s/s", c->name));
         if (c->of)
@@ -180,7 +184,8 @@ static void add_field(struct rp_doc *d, const json_t *run, const struct rp_objec
 }
 
 /* Every value with a label, in the order of its list; at: pointer to the object. Lists are tables of their own. */
-static void add_labelled(struct rp_doc *d, struct rp_run_documents *r, const struct rp_object_type *type, const char *at)
+static void add_labelled(struct rp_doc *d, struct rp_run_documents *r, const struct rp_object_type *type,
+                         const char *at)
 {
     for (int i = 0; i < type->n; i++) {
         const struct rp_object_field *f = &type->field[i];
@@ -251,7 +256,8 @@ static double throttled_share(const struct rp_telemetry_figures *t)
 }
 
 #define DEVICE_COLUMNS                                                                                                 \
-    "|#node|#device samples|#clock, median MHz|#power, mean W|#temperature, maximum C|#energy, J|#throttled, % of samples"
+    "|#node|#device samples|#clock, median MHz|#power, mean W|#temperature, maximum C|#energy, J|#throttled, % of "    \
+    "samples"
 
 void rp_table_devices(struct rp_doc *d, struct rp_run_documents *r)
 {
@@ -320,9 +326,11 @@ void rp_table_ceilings(struct rp_doc *d, struct rp_run_documents *r)
         {"copy in device memory", "copy_bytes_per_s", "GB/s; " RP_WORDS_COPY},
         {"copy from host memory", "host_to_device_bytes_per_s", "GB/s; " RP_WORDS_HOST_TO_DEVICE},
     };
-    const char *shape = r->facts.ceilings && r->facts.ceilings->before ? "/ceilings/before/gemm" : "/ceilings/after/gemm";
+    const char *shape =
+        r->facts.ceilings && r->facts.ceilings->before ? "/ceilings/before/gemm" : "/ceilings/after/gemm";
     add_table(d, "Measured with the operations of the run, outside the timed windows",
-              on_page(d) ? "operation|#before the run|#after the run|unit and formula" : "|#before the run|#after the run|");
+              on_page(d) ? "operation|#before the run|#after the run|unit and formula"
+                         : "|#before the run|#after the run|");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!has_rate(run, rows[i].rate))
             continue;
@@ -381,7 +389,8 @@ static void add_side(struct rp_doc *d, const json_t *run, const char *at, const 
 }
 
 /* The changes of that impact on a node. */
-static int64_t add_changes(struct rp_doc *d, struct rp_run_documents *r, int64_t node, const char *impact, int64_t shown)
+static int64_t add_changes(struct rp_doc *d, struct rp_run_documents *r, int64_t node, const char *impact,
+                           int64_t shown)
 {
     const struct rp_node_figures *of = &r->figures.node[node];
     const int several = r->figures.node_n > 1;
@@ -426,15 +435,21 @@ void rp_table_agreement(struct rp_doc *d, struct rp_run_documents *r)
     const struct rp_agreement *is = r->figures.agreement;
     add_table(d, "The two runs", "what|value");
     rp_doc_cell(d, "bits");
-    rp_doc_fill(d, run, "{/agreement/bits/equal e}; {/agreement/bits/steps d0} steps and {/agreement/bits/roots d0} state roots compared");
+    rp_doc_fill(d, run,
+                "{/agreement/bits/equal e}; {/agreement/bits/steps d0} steps and {/agreement/bits/roots d0} state "
+                "roots compared");
     if (is->bits.first_difference) {
         rp_doc_cell(d, "first difference");
 #define AT "/agreement/bits/first_difference/"
-        rp_doc_fill(d, run, "step {" AT "step d0}, {" AT "quantity t}: original {" AT "original t}, replication {" AT "replication t}");
+        rp_doc_fill(d, run,
+                    "step {" AT "step d0}, {" AT "quantity t}: original {" AT "original t}, replication {" AT
+                    "replication t}");
 #undef AT
     }
     rp_doc_cell(d, "throughput, replication / original");
-    rp_doc_fill(d, run, "{/agreement/throughput/replication d3} / {/agreement/throughput/original d3} = {/agreement/throughput/ratio d4}%s",
+    rp_doc_fill(d, run,
+                "{/agreement/throughput/replication d3} / {/agreement/throughput/original d3} = "
+                "{/agreement/throughput/ratio d4}%s",
                 isnan(is->throughput.interval[0])
                     ? ""
                     : ", 95 % interval {/agreement/throughput/interval/0 d4} to {/agreement/throughput/interval/1 d4}");
@@ -461,12 +476,13 @@ void rp_table_differences(struct rp_doc *d, struct rp_run_documents *r)
         if (!rp_change_matters(one->impact, one->varies))
             continue;
         if (!shown++)
-            add_table(d, "Differences between the machines that probably affect throughput", "field|impact|original|replication");
+            add_table(d, "Differences between the machines that probably affect throughput",
+                      "field|impact|original|replication");
         rp_doc_text(d, one->field, "-");
         rp_doc_text(d, one->impact, "-");
         add_side(d, rp_run_shown(r), at, "original");
         add_side(d, rp_run_shown(r), at, "replication");
     }
-    rp_doc_line(d, "%d of %lld values that differ between the two machines before the runs have high or medium impact.", shown,
-                (long long)is->environment_n);
+    rp_doc_line(d, "%d of %lld values that differ between the two machines before the runs have high or medium impact.",
+                shown, (long long)is->environment_n);
 }

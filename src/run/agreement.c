@@ -66,7 +66,8 @@ static struct rp_bit_difference *differ(const struct rp_records *as, const struc
     for (int i = 0; i < as->part.n && a->step >= 0; i++) {
         int k = rp_step_name_index(&bs->part, as->part.name[i]);
         if (k >= 0 && bits_of(rp_record_loss_parts(as, a)[i]) != bits_of(rp_record_loss_parts(bs, b)[k]))
-            return floats_differ(a->step, as->part.name[i], rp_record_loss_parts(as, a)[i], rp_record_loss_parts(bs, b)[k]);
+            return floats_differ(a->step, as->part.name[i], rp_record_loss_parts(as, a)[i],
+                                 rp_record_loss_parts(bs, b)[k]);
     }
     if (a->scale && b->scale && a->scale != b->scale)
         return floats_differ(a->step, "loss_scale", rp_record_loss_scale(a), rp_record_loss_scale(b));

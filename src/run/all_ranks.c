@@ -52,7 +52,8 @@ static void keep_times(struct rp_all_ranks *a, const struct rp_records *rs)
         for (int64_t i = 0; i < rs->n; i++)
             a->steps += rs->r[i].step >= 0;
         a->steps = a->ranks < 2 || a->steps > RP_RANK_STEPS_KEPT / a->ranks ? 0 : a->steps;
-        a->seconds = a->steps ? rp_alloc((size_t)a->ranks * RP_RANK_TIMES * (size_t)a->steps * sizeof *a->seconds) : NULL;
+        a->seconds =
+            a->steps ? rp_alloc((size_t)a->ranks * RP_RANK_TIMES * (size_t)a->steps * sizeof *a->seconds) : NULL;
     }
     for (int64_t i = 0; i < rs->n && at < a->steps; i++) {
         const struct rp_step_record *r = &rs->r[i];
@@ -116,14 +117,15 @@ static void add_spans(struct rp_all_ranks *a, const struct rp_records *one, int6
     }
 }
 
-static int differ(const struct rp_records *one, const struct rp_step_record *r, const char *what, const char *is, const char *first,
-                  struct rp_err *err)
+static int differ(const struct rp_records *one, const struct rp_step_record *r, const char *what, const char *is,
+                  const char *first, struct rp_err *err)
 {
-    return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: %s is %.66s, on rank 0 it is %.66s", one->rank, r->step, what, is, first);
+    return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: %s is %.66s, on rank 0 it is %.66s", one->rank,
+                   r->step, what, is, first);
 }
 
-static int differ_float(const struct rp_records *one, const struct rp_step_record *r, const char *what, float is, float first,
-                        struct rp_err *err)
+static int differ_float(const struct rp_records *one, const struct rp_step_record *r, const char *what, float is,
+                        float first, struct rp_err *err)
 {
     char a[32], b[32];
     rp_float_hex(a, is);
@@ -137,19 +139,25 @@ static int agree(const struct rp_records *all, const struct rp_records *one, int
     const struct rp_step_record *x = &all->r[i], *y = &one->r[i];
     char is[RP_SHA256_HEX], first[RP_SHA256_HEX];
     if (x->step != y->step || x->timed != y->timed || x->repeat != y->repeat || !x->root != !y->root)
-        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: record %" PRId64 " is of another step, phase or repeat than on rank 0, or only "
-                                         "one of them has a state root", one->rank, i + 1);
+        return rp_fail(err, RP_MISMATCH,
+                       "steps/rank%d.jsonl: record %" PRId64
+                       " is of another step, phase or repeat than on rank 0, or only "
+                       "one of them has a state root",
+                       one->rank, i + 1);
     if (memcmp(&x->loss, &y->loss, sizeof x->loss) != 0)
         return differ_float(one, y, "loss", y->loss, x->loss, err);
     if (x->scale != y->scale || x->overflow != y->overflow)
-        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: another loss_scale or overflow than on rank 0", one->rank, y->step);
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: another loss_scale or overflow than on rank 0",
+                       one->rank, y->step);
     if (memcmp(&x->grad_norm, &y->grad_norm, sizeof x->grad_norm) != 0)
         return differ_float(one, y, "grad_norm", y->grad_norm, x->grad_norm, err);
     if (x->learning_rate < y->learning_rate || x->learning_rate > y->learning_rate)
-        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: another learning_rate than on rank 0", one->rank, y->step);
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: another learning_rate than on rank 0", one->rank,
+                       y->step);
     for (int k = 0; y->step >= 0 && k < all->part.n; k++)
         if (memcmp(&rp_record_loss_parts(all, x)[k], &rp_record_loss_parts(one, y)[k], sizeof(float)) != 0)
-            return differ_float(one, y, all->part.name[k], rp_record_loss_parts(one, y)[k], rp_record_loss_parts(all, x)[k], err);
+            return differ_float(one, y, all->part.name[k], rp_record_loss_parts(one, y)[k],
+                                rp_record_loss_parts(all, x)[k], err);
     rp_record_root(is, one, y);
     rp_record_root(first, all, x);
     if (strcmp(is, first) != 0)
@@ -203,9 +211,11 @@ static int same_names(const struct rp_record_names *a, const struct rp_record_na
 static int join(struct rp_all_ranks *a, struct rp_records *all, const struct rp_records *one, struct rp_err *err)
 {
     if (one->n != all->n)
-        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has %" PRId64 " records, that of rank 0 %" PRId64, one->rank, one->n, all->n);
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has %" PRId64 " records, that of rank 0 %" PRId64,
+                       one->rank, one->n, all->n);
     if (!same_names(&all->part, &one->part) || !same_names(&all->counter, &one->counter))
-        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has other loss parts or counters than that of rank 0", one->rank);
+        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has other loss parts or counters than that of rank 0",
+                       one->rank);
     /* The ranks of the first stage with the first part of each tensor: together they have all samples once. */
     const int counts = a->n % a->degrees.tensor == 0 && a->n < a->degrees.tensor * a->degrees.data;
     for (int64_t i = 0; i < all->n; i++)
@@ -220,17 +230,21 @@ static int join(struct rp_all_ranks *a, struct rp_records *all, const struct rp_
 
 /* ---- losses of micro-batches ---- */
 
-/* Those of rank a->n, which has as many records as the first: ranks that share a model have the same. They move out of *one. */
+/* Those of rank a->n, which has as many records as the first: ranks that share a model have the same. They move out of
+ * *one. */
 static int take_micros(struct rp_all_ranks *a, struct rp_records *one, struct rp_err *err)
 {
     struct rp_rank_micros *m = &a->micro[a->n / a->degrees.tensor % a->degrees.data];
     const int is_first = a->n < a->degrees.tensor * a->degrees.data && a->n % a->degrees.tensor == 0;
     if (!is_first && m->n != one->micros)
-        return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: a step has %d micro_losses, on a rank with the same samples %d", one->rank,
+        return rp_fail(err, RP_MISMATCH,
+                       "steps/rank%d.jsonl: a step has %d micro_losses, on a rank with the same samples %d", one->rank,
                        one->micros, m->n);
     for (int64_t i = 0; !is_first && m->n && i < one->n; i++)
-        if (one->r[i].step >= 0 && memcmp(m->loss + i * m->n, rp_record_micro_losses(one, &one->r[i]), (size_t)m->n * sizeof *m->loss) != 0)
-            return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: other micro_losses than on a rank with the same samples",
+        if (one->r[i].step >= 0 &&
+            memcmp(m->loss + i * m->n, rp_record_micro_losses(one, &one->r[i]), (size_t)m->n * sizeof *m->loss) != 0)
+            return rp_fail(err, RP_MISMATCH,
+                           "steps/rank%d.jsonl: step %d: other micro_losses than on a rank with the same samples",
                            one->rank, one->r[i].step);
     if (is_first) {
         *m = (struct rp_rank_micros){one->micros, one->micro_loss};
@@ -252,8 +266,8 @@ static int check_mean(const struct rp_records *all, const struct rp_step_record 
     const float mean = sum.loss * (1.0f / (float)all->micros);
     if (memcmp(&mean, &r->loss, sizeof mean) == 0)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "step %d: the mean of its %d micro_losses is %a, its loss is %a", r->step, all->micros, (double)mean,
-                   (double)r->loss);
+    return rp_fail(err, RP_MISMATCH, "step %d: the mean of its %d micro_losses is %a, its loss is %a", r->step,
+                   all->micros, (double)mean, (double)r->loss);
 }
 
 /* Of all ranks, in their order, which is that of the samples. */
@@ -269,10 +283,13 @@ static int join_micros(struct rp_all_ranks *a, struct rp_records *all, struct rp
         return rp_fail(err, RP_MISMATCH, "%s", lacking ? "some ranks have micro_losses, and others do not"
                                                        : "the ranks have more micro_losses than a run may have");
     all->micros = (int)micros;
-    all->micro_loss = ranks == 1 ? a->micro[0].loss : micros ? rp_alloc((size_t)(micros * all->n) * sizeof *all->micro_loss) : NULL;
+    all->micro_loss = ranks == 1 ? a->micro[0].loss
+                      : micros   ? rp_alloc((size_t)(micros * all->n) * sizeof *all->micro_loss)
+                                 : NULL;
     for (int64_t i = 0, at = 0; ranks > 1 && micros && i < all->n; i++)
         for (int k = 0; k < ranks; at += a->micro[k++].n)
-            memcpy(all->micro_loss + at, a->micro[k].loss + i * a->micro[k].n, (size_t)a->micro[k].n * sizeof *all->micro_loss);
+            memcpy(all->micro_loss + at, a->micro[k].loss + i * a->micro[k].n,
+                   (size_t)a->micro[k].n * sizeof *all->micro_loss);
     for (int k = 0; k < ranks; k++) {
         if (ranks > 1)
             free(a->micro[k].loss);

@@ -89,7 +89,8 @@ int rp_derive_changes(struct rp_node_figures **list, int64_t *n, const struct rp
         for (int64_t k = 0; k < all.different_n && k < most; k++) {
             const struct rp_difference *d = &all.different[k];
             struct rp_change *c = rp_object_add(&node->change, &node->change_n, &rp_type_change);
-            *c = (struct rp_change){rp_strdup(d->field), rp_strdup(d->impact), d->varies, json_deep_copy(d->a), json_deep_copy(d->b)};
+            *c = (struct rp_change){rp_strdup(d->field), rp_strdup(d->impact), d->varies, json_deep_copy(d->a),
+                                    json_deep_copy(d->b)};
         }
     }
     return 0;

@@ -77,7 +77,8 @@ static int check_command_lists(const struct rp_command_facts *a, const struct rp
                            p->node, node);
         node += p->node == node;
         if (c->monotonic_ns > COMMAND_CLOCK_MOST || c->monotonic_ns < -COMMAND_CLOCK_MOST ||
-            c->error_ns > RP_CLOCK_ERROR_MOST || c->error_ns < -1 || (i == 0 && (c->monotonic_ns || c->wall_ns || c->error_ns)))
+            c->error_ns > RP_CLOCK_ERROR_MOST || c->error_ns < -1 ||
+            (i == 0 && (c->monotonic_ns || c->wall_ns || c->error_ns)))
             return rp_fail(err, RP_MALFORMED,
                            "facts.json: the clock of process %" PRId64 " is too far from that of process 0", i);
         if ((p->start_ns == RP_NO_INTEGER) != (p->end_ns == RP_NO_INTEGER) || p->end_ns < p->start_ns)

@@ -97,7 +97,8 @@ struct record_values {
 
 /* ---- named values ---- */
 
-/* Is the name of n bytes at p the i-th? The names are taken from the first step (learn); all others must have the same. */
+/* Is the name of n bytes at p the i-th? The names are taken from the first
+ * step (learn); all others must have the same. */
 static int match_name(struct rp_record_names *names, int i, int learn, const char *p, size_t n)
 {
     char *name = names->name[i];
@@ -111,16 +112,18 @@ static int match_name(struct rp_record_names *names, int i, int learn, const cha
     return i == 0 || strcmp(names->name[i - 1], name) < 0;
 }
 
-/* The values of the object at `key`, in the order of their names; the first step of a run (learn) decides which names there are. */
-static int parse_named(struct rp_line_field value[RP_NAMES_MAX], struct rp_record_names *names, int learn, struct rp_record_line *l,
-                       enum rp_step_key key, struct rp_err *err)
+/* The values of the object at `key`, in the order of their names; the first step of a run (learn) decides which names
+ * there are. */
+static int parse_named(struct rp_line_field value[RP_NAMES_MAX], struct rp_record_names *names, int learn,
+                       struct rp_record_line *l, enum rp_step_key key, struct rp_err *err)
 {
     const struct rp_line_field *f = &l->f[key];
     int n = 0;
     if (!f->type && (learn || !names->n))
         return 0;
     if (!f->type)
-        return rp_fail(err, RP_MALFORMED, "%s: '%s' is missing; the first step has it", rp_line_place(l), rp_step_key_name(key));
+        return rp_fail(err, RP_MALFORMED, "%s: '%s' is missing; the first step has it", rp_line_place(l),
+                       rp_step_key_name(key));
     if (rp_line_check_type(f, 'o', l, rp_step_key_name(key), err) < 0)
         return -1;
     const char *p = f->value, *end = p + f->size;
@@ -133,7 +136,8 @@ static int parse_named(struct rp_line_field value[RP_NAMES_MAX], struct rp_recor
     }
     if (n && n == names->n && p && p + 1 == end)
         return 0;
-    return rp_fail(err, RP_MALFORMED, "%s: '%s' must have the names of the first step, each with a value, sorted and compact",
+    return rp_fail(err, RP_MALFORMED,
+                   "%s: '%s' must have the names of the first step, each with a value, sorted and compact",
                    rp_line_place(l), rp_step_key_name(key));
 }
 
@@ -152,10 +156,12 @@ static int parse_loss_parts(float part[RP_NAMES_MAX], const struct rp_step_recor
     }
     if (!rs->part.n || fabs(sum - (double)r->loss) <= PARTS_OFF * fabs((double)r->loss) + PART_ROUNDED)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "%s: the parts of the loss add up to %.6g, the loss is %.6g", rp_line_place(l), sum, (double)r->loss);
+    return rp_fail(err, RP_MISMATCH, "%s: the parts of the loss add up to %.6g, the loss is %.6g", rp_line_place(l),
+                   sum, (double)r->loss);
 }
 
-static int parse_counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn, struct rp_record_line *l, struct rp_err *err)
+static int parse_counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int learn, struct rp_record_line *l,
+                          struct rp_err *err)
 {
     struct rp_line_field f[RP_NAMES_MAX];
     int64_t wide;
@@ -170,7 +176,8 @@ static int parse_counters(uint32_t to[RP_NAMES_MAX], struct rp_records *rs, int 
 }
 
 /* Those of the micro-batches, if there are any, are as many as in the first step. */
-static int parse_micro_losses(float *micro, struct rp_records *rs, int learn, struct rp_record_line *l, struct rp_err *err)
+static int parse_micro_losses(float *micro, struct rp_records *rs, int learn, struct rp_record_line *l,
+                              struct rp_err *err)
 {
     int n = 0;
     if (l->f[RP_STEP_micro_losses].type &&
@@ -179,9 +186,11 @@ static int parse_micro_losses(float *micro, struct rp_records *rs, int learn, st
     if (learn)
         rs->micros = n;
     if (n != rs->micros)
-        return rp_fail(err, RP_MALFORMED, "%s: 'micro_losses' has %d values, in the first step %d", rp_line_place(l), n, rs->micros);
+        return rp_fail(err, RP_MALFORMED, "%s: 'micro_losses' has %d values, in the first step %d", rp_line_place(l), n,
+                       rs->micros);
     if ((rs->n + 1) * n > RP_MICRO_LOSSES_RUN)
-        return rp_fail(err, RP_MALFORMED, "%s: more than %lld losses of micro-batches", rp_line_place(l), RP_MICRO_LOSSES_RUN);
+        return rp_fail(err, RP_MALFORMED, "%s: more than %lld losses of micro-batches", rp_line_place(l),
+                       RP_MICRO_LOSSES_RUN);
     return 0;
 }
 
@@ -193,7 +202,8 @@ static int parse_learning_rate(struct rp_step_record *r, struct rp_record_line *
     if (rp_line_check_type(f, 'r', l, "learning_rate", err) < 0)
         return -1;
     if (f->type == 'i' && f->size > 18) /* not every reader of JSON takes it */
-        return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is a whole number of more than 18 digits", rp_line_place(l));
+        return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is a whole number of more than 18 digits",
+                       rp_line_place(l));
     r->learning_rate = strtod(f->value, NULL); /* stops at the ',' or '}' after it */
     if (!(r->learning_rate >= 0) || !isfinite(r->learning_rate))
         return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is not a number from 0 up", rp_line_place(l));
@@ -201,8 +211,8 @@ static int parse_learning_rate(struct rp_step_record *r, struct rp_record_line *
 }
 
 /* Of a replication every root has a keyed one, of another run none. */
-static int parse_root(struct rp_step_record *r, struct record_roots *roots, const struct rp_records *rs, struct rp_record_line *l,
-                      struct rp_err *err)
+static int parse_root(struct rp_step_record *r, struct record_roots *roots, const struct rp_records *rs,
+                      struct rp_record_line *l, struct rp_err *err)
 {
     roots->is_keyed = l->f[RP_STEP_keyed_root].type != 0;
     if (!l->f[RP_STEP_state_root].type && !l->f[RP_STEP_root_ns].type && !roots->is_keyed)
@@ -225,8 +235,9 @@ static int check_device_time(const struct rp_step_record *r, const struct rp_rec
 {
     int64_t step = r->end_ns - r->start_ns;
     if (step > 0 && t->device_ns > step && t->device_ns - step > DEVICE_CLOCK_NS + step / DEVICE_CLOCK_PART)
-        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, but the device worked on it for %" PRId64 " ns", rp_line_place(l),
-                       step, t->device_ns);
+        return rp_fail(err, RP_MISMATCH,
+                       "%s: the step took %" PRId64 " ns, but the device worked on it for %" PRId64 " ns",
+                       rp_line_place(l), step, t->device_ns);
     return 0;
 }
 
@@ -242,7 +253,9 @@ static int parse_overlap(struct rp_records *rs, const struct rp_step_record *r, 
     if (t->exchange_ns < 0)
         return rp_fail(err, RP_MALFORMED, "%s: it has overlap_ns, but no exchange_ns", rp_line_place(l));
     if (r->end_ns > r->start_ns && ns > r->end_ns - r->start_ns - t->exchange_ns)
-        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, with %" PRId64 " ns in exchanges and %" PRId64 " ns in others "
+        return rp_fail(err, RP_MISMATCH,
+                       "%s: the step took %" PRId64 " ns, with %" PRId64 " ns in exchanges and %" PRId64
+                       " ns in others "
                        "beside the backward pass",
                        rp_line_place(l), r->end_ns - r->start_ns, t->exchange_ns, ns);
     rs->overlaps = 1;
@@ -262,18 +275,21 @@ static int parse_scaling(struct rp_step_record *r, struct rp_record_line *l, str
                    rp_line_any_float(&scale, &l->f[RP_STEP_loss_scale], 1, l, "loss_scale", err) < 0))
         return -1;
     if (scaled && !(scale > 0 && (isinf(scale) || frexpf(scale, &exponent) == 0.5f)))
-        return rp_fail(err, RP_MISMATCH, "%s: 'loss_scale' is %a, which is not a power of two", rp_line_place(l), (double)scale);
+        return rp_fail(err, RP_MISMATCH, "%s: 'loss_scale' is %a, which is not a power of two", rp_line_place(l),
+                       (double)scale);
     if (scaled)
         r->scale = isinf(scale) ? 128 - SCALE_LEAST + 1 : (uint32_t)(exponent - SCALE_LEAST);
     r->overflow = overflow != 0;
     if (rp_line_any_float(&r->grad_norm, &l->f[RP_STEP_grad_norm], r->overflow, l, "grad_norm", err) < 0)
         return -1;
     if (r->overflow && isfinite(r->grad_norm))
-        return rp_fail(err, RP_MISMATCH, "%s: 'overflow' is 1, but 'grad_norm' is the finite number %a", rp_line_place(l), (double)r->grad_norm);
+        return rp_fail(err, RP_MISMATCH, "%s: 'overflow' is 1, but 'grad_norm' is the finite number %a",
+                       rp_line_place(l), (double)r->grad_norm);
     return 0;
 }
 
-static int parse_values(struct rp_step_record *r, struct rp_record_times *t, struct rp_record_line *l, struct rp_err *err)
+static int parse_values(struct rp_step_record *r, struct rp_record_times *t, struct rp_record_line *l,
+                        struct rp_err *err)
 {
     int64_t repeat, samples;
     const int waits = l->f[RP_STEP_wait_ns].type != 0, ranked = l->f[RP_STEP_exchange_ns].type || waits;
@@ -282,10 +298,10 @@ static int parse_values(struct rp_step_record *r, struct rp_record_times *t, str
         return -1;
     if (l->f[RP_STEP_device_ns].type && rp_line_whole_key(&t->device_ns, l, RP_STEP_device_ns, INT64_MAX, err) < 0)
         return -1;
-    if (rp_line_whole_key(&r->end_ns, l, RP_STEP_end_ns, INT64_MAX, err) < 0 ||
-        parse_scaling(r, l, err) < 0 ||
-        rp_line_whole_key(&r->input_ns, l, RP_STEP_input_ns, INT64_MAX, err) < 0 || parse_learning_rate(r, l, err) < 0 ||
-        rp_line_float(&r->loss, &l->f[RP_STEP_loss], l, "loss", err) < 0 || rp_line_whole_key(&repeat, l, RP_STEP_repeat, INT32_MAX, err) < 0 ||
+    if (rp_line_whole_key(&r->end_ns, l, RP_STEP_end_ns, INT64_MAX, err) < 0 || parse_scaling(r, l, err) < 0 ||
+        rp_line_whole_key(&r->input_ns, l, RP_STEP_input_ns, INT64_MAX, err) < 0 ||
+        parse_learning_rate(r, l, err) < 0 || rp_line_float(&r->loss, &l->f[RP_STEP_loss], l, "loss", err) < 0 ||
+        rp_line_whole_key(&repeat, l, RP_STEP_repeat, INT32_MAX, err) < 0 ||
         rp_line_whole_key(&samples, l, RP_STEP_samples, UINT32_MAX, err) < 0 ||
         rp_line_whole_key(&r->start_ns, l, RP_STEP_start_ns, INT64_MAX, err) < 0)
         return -1;
@@ -299,11 +315,14 @@ static int parse_phase(struct rp_step_record *r, struct rp_record_line *l, int *
 {
     int64_t step, rank;
     const struct rp_line_field *phase = &l->f[RP_STEP_phase];
-    if (rp_line_check_keys(l, RP_WHEN_ALWAYS, ~0u, "any kind", err) < 0 || rp_line_check_type(phase, 's', l, "phase", err) < 0 ||
-        rp_line_whole_key(&step, l, RP_STEP_step, INT32_MAX - 1, err) < 0 || rp_line_whole_key(&rank, l, RP_STEP_rank, INT32_MAX, err) < 0)
+    if (rp_line_check_keys(l, RP_WHEN_ALWAYS, ~0u, "any kind", err) < 0 ||
+        rp_line_check_type(phase, 's', l, "phase", err) < 0 ||
+        rp_line_whole_key(&step, l, RP_STEP_step, INT32_MAX - 1, err) < 0 ||
+        rp_line_whole_key(&rank, l, RP_STEP_rank, INT32_MAX, err) < 0)
         return -1;
     if (rank != l->rank)
-        return rp_fail(err, RP_MALFORMED, "%s: a record of rank %" PRId64 ", expected rank %d", rp_line_place(l), rank, l->rank);
+        return rp_fail(err, RP_MALFORMED, "%s: a record of rank %" PRId64 ", expected rank %d", rp_line_place(l), rank,
+                       l->rank);
     r->step = (int32_t)step;
     *init = rp_line_is(phase, "init");
     if (*init && step != -1)
@@ -316,42 +335,52 @@ static int parse_phase(struct rp_step_record *r, struct rp_record_line *l, int *
 
 /* roots: filled, and r->root is 1, if the record has one. learn: this is the first step. */
 static int parse_record(struct rp_step_record *r, struct rp_record_times *t, struct record_roots *roots,
-                        struct record_values *v, struct rp_records *rs, int learn, struct rp_record_line *l, struct rp_err *err)
+                        struct record_values *v, struct rp_records *rs, int learn, struct rp_record_line *l,
+                        struct rp_err *err)
 {
     const unsigned init_keys = RP_WHEN_ALWAYS | RP_WHEN_ROOTS;
     int init = 0;
     if (parse_phase(r, l, &init, err) < 0)
         return -1;
     if (init)
-        return rp_line_check_keys(l, init_keys, init_keys | RP_WHEN_KEYED, "init", err) < 0 ? -1 : parse_root(r, roots, rs, l, err);
-    if (rp_line_check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 || parse_values(r, t, l, err) < 0 ||
-        parse_loss_parts(v->part, r, rs, learn, l, err) < 0 || parse_counters(v->count, rs, learn, l, err) < 0 ||
-        parse_micro_losses(v->micro, rs, learn, l, err) < 0 || parse_root(r, roots, rs, l, err) < 0)
+        return rp_line_check_keys(l, init_keys, init_keys | RP_WHEN_KEYED, "init", err) < 0
+                   ? -1
+                   : parse_root(r, roots, rs, l, err);
+    if (rp_line_check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 ||
+        parse_values(r, t, l, err) < 0 || parse_loss_parts(v->part, r, rs, learn, l, err) < 0 ||
+        parse_counters(v->count, rs, learn, l, err) < 0 || parse_micro_losses(v->micro, rs, learn, l, err) < 0 ||
+        parse_root(r, roots, rs, l, err) < 0)
         return -1;
     if ((t->exchange_ns >= 0 && r->end_ns > r->start_ns && t->exchange_ns > r->end_ns - r->start_ns) ||
         t->wait_ns > (t->exchange_ns > 0 ? t->exchange_ns : 0))
-        return rp_fail(err, RP_MISMATCH, "%s: the step took %" PRId64 " ns, of which %" PRId64 " ns in exchanges, of which %" PRId64
-                                         " ns waiting", rp_line_place(l), r->end_ns - r->start_ns, t->exchange_ns, t->wait_ns);
+        return rp_fail(err, RP_MISMATCH,
+                       "%s: the step took %" PRId64 " ns, of which %" PRId64 " ns in exchanges, of which %" PRId64
+                       " ns waiting",
+                       rp_line_place(l), r->end_ns - r->start_ns, t->exchange_ns, t->wait_ns);
     return parse_overlap(rs, r, t, l, err) < 0 ? -1 : check_device_time(r, t, l, err);
 }
 
 /* ---- all lines ---- */
 
 /* A root and the waiting for samples fit between two steps; before the first one fits what the clock had counted. */
-static int check_pause(const struct rp_step_record *before, const struct rp_step_record *r, struct rp_record_line *l, struct rp_err *err)
+static int check_pause(const struct rp_step_record *before, const struct rp_step_record *r, struct rp_record_line *l,
+                       struct rp_err *err)
 {
     int64_t pause = r->start_ns - (before ? before->end_ns : 0), root = before ? before->root_ns : 0;
     if (root > pause)
         return rp_fail(err, RP_MISMATCH,
-                       "%s: the state root of step %d took %" PRId64 " ns, but the next step starts after %" PRId64 " ns", rp_line_place(l),
-                       before->step, root, pause);
+                       "%s: the state root of step %d took %" PRId64 " ns, but the next step starts after %" PRId64
+                       " ns",
+                       rp_line_place(l), before->step, root, pause);
     if (r->input_ns > pause - root)
-        return rp_fail(err, RP_MISMATCH, "%s: step %d waited %" PRId64 " ns for its samples, but only %" PRId64 " ns were left for that",
+        return rp_fail(err, RP_MISMATCH,
+                       "%s: step %d waited %" PRId64 " ns for its samples, but only %" PRId64 " ns were left for that",
                        rp_line_place(l), r->step, r->input_ns, pause - root);
     return 0;
 }
 
-/* r follows before, or is the first: steps count up by one, time does not run backwards, what lies between steps fits there. */
+/* r follows before, or is the first: steps count up by one, time does not run backwards, what lies between steps fits
+ * there. */
 static int check_order(const struct rp_records *rs, const struct rp_step_record *r, const struct rp_record_times *t,
                        struct rp_record_line *l, struct rp_err *err)
 {
@@ -366,9 +395,11 @@ static int check_order(const struct rp_records *rs, const struct rp_step_record 
     before = before && before->step >= 0 ? before : NULL;
     const struct rp_record_times was = before ? rp_record_times(rs, before) : no_times;
     if (before && ((was.exchange_ns < 0) != (t->exchange_ns < 0) || (was.wait_ns < 0) != (t->wait_ns < 0)))
-        return rp_fail(err, RP_MALFORMED, "%s: some steps have times of exchanges and waiting, and others do not", rp_line_place(l));
+        return rp_fail(err, RP_MALFORMED, "%s: some steps have times of exchanges and waiting, and others do not",
+                       rp_line_place(l));
     if (before && r->start_ns < before->end_ns)
-        return rp_fail(err, RP_MISMATCH, "%s: step %d starts before step %d ends", rp_line_place(l), r->step, before->step);
+        return rp_fail(err, RP_MISMATCH, "%s: step %d starts before step %d ends", rp_line_place(l), r->step,
+                       before->step);
     return check_pause(before, r, l, err);
 }
 

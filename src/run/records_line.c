@@ -114,22 +114,27 @@ int rp_line_scan(struct rp_record_line *l, const char *text, size_t size, struct
         if (p + 1 == end && *p == '}')
             return 0;
     }
-    return rp_fail(err, RP_MALFORMED, "%s: not a record as this program writes it, from column %zu on: compact, known keys only, sorted",
+    return rp_fail(err, RP_MALFORMED,
+                   "%s: not a record as this program writes it, from column %zu on: compact, known keys only, sorted",
                    rp_line_place(l), (size_t)(p - text) + 1);
 }
 
-int rp_line_check_keys(struct rp_record_line *l, unsigned required, unsigned allowed, const char *phase, struct rp_err *err)
+int rp_line_check_keys(struct rp_record_line *l, unsigned required, unsigned allowed, const char *phase,
+                       struct rp_err *err)
 {
     for (int k = 0; k < RP_STEP_KEYS; k++) {
         if (!l->f[k].type && (keys[k].when & required))
-            return rp_fail(err, RP_MALFORMED, "%s: '%s' is missing from a record of phase %s", rp_line_place(l), keys[k].name, phase);
+            return rp_fail(err, RP_MALFORMED, "%s: '%s' is missing from a record of phase %s", rp_line_place(l),
+                           keys[k].name, phase);
         if (l->f[k].type && !(keys[k].when & allowed))
-            return rp_fail(err, RP_MALFORMED, "%s: '%s' in a record of phase %s", rp_line_place(l), keys[k].name, phase);
+            return rp_fail(err, RP_MALFORMED, "%s: '%s' in a record of phase %s", rp_line_place(l), keys[k].name,
+                           phase);
     }
     return 0;
 }
 
-int rp_line_check_type(const struct rp_line_field *f, char type, struct rp_record_line *l, const char *name, struct rp_err *err)
+int rp_line_check_type(const struct rp_line_field *f, char type, struct rp_record_line *l, const char *name,
+                       struct rp_err *err)
 {
     if (f->type == type || (type == 'r' && f->type == 'i'))
         return 0;
@@ -142,7 +147,8 @@ int rp_line_is(const struct rp_line_field *f, const char *text)
     return f->size == (int)strlen(text) && memcmp(f->value, text, (size_t)f->size) == 0;
 }
 
-int rp_line_any_float(float *x, const struct rp_line_field *f, int may_be_inf, struct rp_record_line *l, const char *name, struct rp_err *err)
+int rp_line_any_float(float *x, const struct rp_line_field *f, int may_be_inf, struct rp_record_line *l,
+                      const char *name, struct rp_err *err)
 {
     char text[32] = "", again[32];
     if (rp_line_check_type(f, 's', l, name, err) < 0)
@@ -152,14 +158,17 @@ int rp_line_any_float(float *x, const struct rp_line_field *f, int may_be_inf, s
     if (rp_float_unhex(x, text) < 0)
         return rp_fail(err, RP_MALFORMED, "%s: '%s' is not a hex float like 0x1.8p+1", rp_line_place(l), name);
     if (!isfinite(*x) && !(may_be_inf && *x > 0))
-        return rp_fail(err, RP_MISMATCH, "%s: '%s' is %s; training would have stopped there", rp_line_place(l), name, text);
+        return rp_fail(err, RP_MISMATCH, "%s: '%s' is %s; training would have stopped there", rp_line_place(l), name,
+                       text);
     rp_float_hex(again, *x);
     if (strcmp(again, text) != 0)
-        return rp_fail(err, RP_MALFORMED, "%s: '%s' is '%s', which this program writes as '%s'", rp_line_place(l), name, text, again);
+        return rp_fail(err, RP_MALFORMED, "%s: '%s' is '%s', which this program writes as '%s'", rp_line_place(l), name,
+                       text, again);
     return 0;
 }
 
-int rp_line_float(float *x, const struct rp_line_field *f, struct rp_record_line *l, const char *name, struct rp_err *err)
+int rp_line_float(float *x, const struct rp_line_field *f, struct rp_record_line *l, const char *name,
+                  struct rp_err *err)
 {
     return rp_line_any_float(x, f, 0, l, name, err);
 }
@@ -174,7 +183,8 @@ int rp_line_floats(float *x, int *n, int most, struct rp_record_line *l, enum rp
         const char *blank = memchr(p, ' ', (size_t)(end - p)), *stop = blank ? blank : end;
         const struct rp_line_field one = {p, (int)(stop - p), 's'};
         if (*n == most)
-            return rp_fail(err, RP_MALFORMED, "%s: '%s' has more than %d values", rp_line_place(l), keys[key].name, most);
+            return rp_fail(err, RP_MALFORMED, "%s: '%s' has more than %d values", rp_line_place(l), keys[key].name,
+                           most);
         if (rp_line_float(&x[*n], &one, l, keys[key].name, err) < 0)
             return -1;
         p = stop + 1;
@@ -182,16 +192,16 @@ int rp_line_floats(float *x, int *n, int most, struct rp_record_line *l, enum rp
     return 0;
 }
 
-int rp_line_whole(int64_t *out, const struct rp_line_field *f, struct rp_record_line *l, const char *name, int64_t least, int64_t most,
-                       struct rp_err *err)
+int rp_line_whole(int64_t *out, const struct rp_line_field *f, struct rp_record_line *l, const char *name,
+                  int64_t least, int64_t most, struct rp_err *err)
 {
     if (rp_line_check_type(f, 'i', l, name, err) < 0)
         return -1;
     errno = 0;
     *out = strtoll(f->value, NULL, 10); /* stops at the ',' or '}' after it */
     if (errno || (*f->value == '-' && *out == 0) || *out < least || *out > most)
-        return rp_fail(err, RP_MALFORMED, "%s: '%s' is %.*s, outside %" PRId64 "..%" PRId64, rp_line_place(l), name, f->size, f->value, least,
-                       most);
+        return rp_fail(err, RP_MALFORMED, "%s: '%s' is %.*s, outside %" PRId64 "..%" PRId64, rp_line_place(l), name,
+                       f->size, f->value, least, most);
     return 0;
 }
 
@@ -200,7 +210,8 @@ int rp_line_whole_key(int64_t *out, struct rp_record_line *l, enum rp_step_key k
     return rp_line_whole(out, &l->f[key], l, keys[key].name, keys[key].least, most, err);
 }
 
-int rp_line_digest(unsigned char out[RP_SHA256_SIZE], struct rp_record_line *l, enum rp_step_key key, struct rp_err *err)
+int rp_line_digest(unsigned char out[RP_SHA256_SIZE], struct rp_record_line *l, enum rp_step_key key,
+                   struct rp_err *err)
 {
     const struct rp_line_field *f = &l->f[key];
     char hex[RP_SHA256_HEX] = "";

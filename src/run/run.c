@@ -196,7 +196,8 @@ static int64_t threads_of(const struct rp_run *r)
     return all;
 }
 
-/* GPUs: ranks, unless the addresses show that several have one. Instances of a GPU that is divided share its address. */
+/* GPUs: ranks, unless the addresses show that several have one. Instances of a GPU
+ * that is divided share its address. */
 static int64_t gpus_of(const struct rp_run *r)
 {
     const int64_t ranks = r->facts->rank_n;
@@ -234,7 +235,11 @@ static void name_devices(char *out, size_t size, const struct rp_facts *f, int o
         first = first ? first : d->name;
         others |= strcmp(first, d->name) != 0;
     }
-    snprintf(out, size, "%.60s%s", first ? first : on_cpu ? "unknown processors" : "unknown GPUs", others ? " and others" : "");
+    snprintf(out, size, "%.60s%s",
+             first    ? first
+             : on_cpu ? "unknown processors"
+                      : "unknown GPUs",
+             others ? " and others" : "");
 }
 
 const char *rp_run_devices_text(char out[RP_PLACE_TEXT], const struct rp_run *r)
@@ -447,9 +452,11 @@ static void add_scaling(char out[RP_PRECISION_TEXT], const struct rp_results *r)
     if (is->final < is->initial || is->final > is->initial)
         n += (size_t)snprintf(out + n, RP_PRECISION_TEXT - n, " to %.17g", (double)is->final);
     if (is->skipped)
-        n += (size_t)snprintf(out + n, RP_PRECISION_TEXT - n, ", %" PRId64 " step%s skipped", is->skipped, rp_s(is->skipped));
+        n += (size_t)snprintf(out + n, RP_PRECISION_TEXT - n, ", %" PRId64 " step%s skipped", is->skipped,
+                              rp_s(is->skipped));
     if (is->skipped_timed)
-        snprintf(out + n, RP_PRECISION_TEXT - n, " (%" PRId64 " of %" PRId64 " timed ones)", is->skipped_timed, r->steps.timed);
+        snprintf(out + n, RP_PRECISION_TEXT - n, " (%" PRId64 " of %" PRId64 " timed ones)", is->skipped_timed,
+                 r->steps.timed);
 }
 
 const char *rp_figures_precision(char out[RP_PRECISION_TEXT], const struct rp_figures *f)
@@ -468,7 +475,8 @@ const char *rp_figures_precision(char out[RP_PRECISION_TEXT], const struct rp_fi
     return out;
 }
 
-const char *rp_tensor_cores_text(char out[RP_TENSOR_CORES_TEXT], const struct rp_facts *f, const struct rp_figures *figures)
+const char *rp_tensor_cores_text(char out[RP_TENSOR_CORES_TEXT], const struct rp_facts *f,
+                                 const struct rp_figures *figures)
 {
     int64_t all = 0, proved = 0;
     for (int64_t i = 0; i < f->rank_n; i++) {
@@ -480,6 +488,7 @@ const char *rp_tensor_cores_text(char out[RP_TENSOR_CORES_TEXT], const struct rp
     if (all && proved == all)
         snprintf(out, RP_TENSOR_CORES_TEXT, "tensor cores tested before the run: the sums of %.31s", figures->numerics);
     else if (all)
-        snprintf(out, RP_TENSOR_CORES_TEXT, "tensor cores not tested before the run on %" PRId64 " of %" PRId64 " GPUs", all - proved, all);
+        snprintf(out, RP_TENSOR_CORES_TEXT, "tensor cores not tested before the run on %" PRId64 " of %" PRId64 " GPUs",
+                 all - proved, all);
     return out;
 }

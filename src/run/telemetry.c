@@ -114,7 +114,8 @@ double rp_sample_value(const struct rp_device_sample *s, const char *key)
 
 int rp_throttle_is_harmless(const char *reason)
 {
-    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost", "display_clock_setting"};
+    static const char *const harmless[] = {"gpu_idle", "applications_clocks_setting", "sync_boost",
+                                           "display_clock_setting"};
     return RP_IS_IN(harmless, reason, strlen(reason));
 }
 
@@ -132,7 +133,8 @@ static int add_line(struct rp_telemetry *s, const struct rp_schema *schema, cons
         return -1;
     rp_json_write_line(&again, line);
     if (!rp_buf_is(&again, text, size))
-        return rp_fail(err, RP_MALFORMED, "%s is not written as this program writes it (order, white space, numbers)", what);
+        return rp_fail(err, RP_MALFORMED, "%s is not written as this program writes it (order, white space, numbers)",
+                       what);
     struct rp_device_sample *one = rp_object_add(&s->sample, &s->n, &rp_type_device_sample);
     rp_object_read(one, &rp_type_device_sample, line);
     const int64_t before = s->n - 1;

@@ -33,7 +33,8 @@ static void write_payload(struct rp_buf *out, const struct challenge_text *t)
 
 static int is_note(const char *text)
 {
-    return strlen(text) < sizeof ((struct rp_challenge *)0)->note && rp_plain_size(text, strlen(text), 0) == strlen(text);
+    return strlen(text) < sizeof((struct rp_challenge *)0)->note &&
+           rp_plain_size(text, strlen(text), 0) == strlen(text);
 }
 
 static int is_parts(int64_t parts)
@@ -74,7 +75,8 @@ static int copy_text(char *out, size_t size, const json_t *j, const char *path, 
     return 0;
 }
 
-/* The payload is parsed for its key before its signature is checked: it came as a file, and the key in it is believed by nobody. */
+/* The payload is parsed for its key before its signature is checked: it came as a file, and the key in it is believed
+ * by nobody. */
 static int read_payload(struct challenge_text *t, const struct rp_buf *payload, struct rp_err *err)
 {
     RP_BUF again = {0};
@@ -82,7 +84,8 @@ static int read_payload(struct challenge_text *t, const struct rp_buf *payload, 
     if (!j)
         return -1;
     if (strcmp(rp_json_text_at(j, "predicateType"), RP_CHALLENGE_TYPE) != 0)
-        return rp_fail(err, RP_MALFORMED, "this envelope is not a challenge: its predicateType is '%.60s', expected '%s'",
+        return rp_fail(err, RP_MALFORMED,
+                       "this envelope is not a challenge: its predicateType is '%.60s', expected '%s'",
                        rp_json_text_at(j, "predicateType"), RP_CHALLENGE_TYPE);
     if (copy_text(t->nonce, sizeof t->nonce, j, "subject/0/digest/sha256", err) < 0 ||
         copy_text(t->at, sizeof t->at, j, "predicate/at", err) < 0 ||
@@ -102,7 +105,8 @@ static int read_payload(struct challenge_text *t, const struct rp_buf *payload, 
                : rp_fail(err, RP_MALFORMED, "challenge: the statement is not written as this program writes it");
 }
 
-static int read_envelope(struct rp_challenge *c, struct challenge_text *t, const struct rp_envelope *e, struct rp_err *err)
+static int read_envelope(struct rp_challenge *c, struct challenge_text *t, const struct rp_envelope *e,
+                         struct rp_err *err)
 {
     if (read_payload(t, &e->payload, err) < 0)
         return -1;
@@ -123,7 +127,8 @@ static int read_public_value(struct rp_challenge *c, const void *data, size_t si
 {
     struct rp_public_value v;
     if (rp_public_value_read(&v, data, size, err) < 0)
-        return rp_wrap(err, "neither a challenge by 'repro challenge new' nor a public value (%s)", RP_PUBLIC_VALUE_KINDS);
+        return rp_wrap(err, "neither a challenge by 'repro challenge new' nor a public value (%s)",
+                       RP_PUBLIC_VALUE_KINDS);
     snprintf(c->kind, sizeof c->kind, "%s", v.kind);
     rp_hex(c->nonce, v.nonce, sizeof v.nonce);
     c->made_ns = (uint64_t)(v.time_ns - v.early_ns);
@@ -146,7 +151,8 @@ int rp_challenge_read(struct rp_challenge *c, const void *data, size_t size, str
     struct rp_envelope e;
     *c = (struct rp_challenge){0};
     if (size > RP_CHALLENGE_MAX)
-        return rp_fail(err, RP_MALFORMED, "a challenge has at most %d bytes, this file has %zu", RP_CHALLENGE_MAX, size);
+        return rp_fail(err, RP_MALFORMED, "a challenge has at most %d bytes, this file has %zu", RP_CHALLENGE_MAX,
+                       size);
     if (size == 0)
         return rp_fail(err, RP_MALFORMED, "empty; expected a challenge or a public value");
     rp_sha256_hex(c->sha256, data, size);

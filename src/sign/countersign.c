@@ -43,15 +43,16 @@ static void write_statement(struct rp_buf *out, const struct rp_countersignature
 {
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, of->data, of->size);
-    RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s, s:s*}}", "_type", RP_STATEMENT_TYPE, "subject", "name", SUBJECT,
-                           "digest", "sha256", hex, "predicateType", RP_COUNTERSIGN_TYPE, "predicate", "role", c->role, "note", c->note,
-                           "at", c->at, "program", c->program, "replication", *c->replication ? c->replication : NULL);
+    RP_JSON *j = json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s, s:s*}}", "_type", RP_STATEMENT_TYPE,
+                           "subject", "name", SUBJECT, "digest", "sha256", hex, "predicateType", RP_COUNTERSIGN_TYPE,
+                           "predicate", "role", c->role, "note", c->note, "at", c->at, "program", c->program,
+                           "replication", *c->replication ? c->replication : NULL);
     RP_BUG_IF(!j);
     rp_json_write(out, j);
 }
 
-int rp_countersign_seal(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *of, const struct rp_key_pair *key,
-                    struct rp_err *err)
+int rp_countersign_seal(struct rp_buf *out, const struct rp_countersignature *c, const struct rp_buf *of,
+                        const struct rp_key_pair *key, struct rp_err *err)
 {
     RP_BUF payload = {0};
     if (check_fields(c, RP_USAGE, err) < 0)
@@ -71,8 +72,10 @@ static int copy_text(char *out, size_t size, const json_t *predicate, const char
     return 0;
 }
 
-/* Parses the signed bytes; digest: of the first subject, or "". The caller writes the result again, which detects anything else. */
-static int parse_payload(struct rp_countersignature *c, char digest[RP_SHA256_HEX], const struct rp_buf *payload, struct rp_err *err)
+/* Parses the signed bytes; digest: of the first subject, or "". The caller writes the result again, which detects
+ * anything else. */
+static int parse_payload(struct rp_countersignature *c, char digest[RP_SHA256_HEX], const struct rp_buf *payload,
+                         struct rp_err *err)
 {
     RP_JSON *j = rp_json_parse(payload->data, payload->size, "statement", err);
     if (!j)
@@ -83,19 +86,23 @@ static int parse_payload(struct rp_countersignature *c, char digest[RP_SHA256_HE
     if (rp_json_str(j, "predicateType", &type, "statement", err) < 0)
         return -1;
     if (strcmp(type, RP_COUNTERSIGN_TYPE) != 0)
-        return rp_fail(err, RP_MALFORMED, "statement: predicateType is '%.80s'; expected '%s'", type, RP_COUNTERSIGN_TYPE);
+        return rp_fail(err, RP_MALFORMED, "statement: predicateType is '%.80s'; expected '%s'", type,
+                       RP_COUNTERSIGN_TYPE);
     const json_t *p = rp_json_obj(j, "predicate", "statement", err);
-    if (!p || copy_text(c->role, sizeof c->role, p, "role", err) < 0 || copy_text(c->at, sizeof c->at, p, "at", err) < 0 ||
-        copy_text(c->program, sizeof c->program, p, "program", err) < 0 || copy_text(c->note, sizeof c->note, p, "note", err) < 0)
+    if (!p || copy_text(c->role, sizeof c->role, p, "role", err) < 0 ||
+        copy_text(c->at, sizeof c->at, p, "at", err) < 0 ||
+        copy_text(c->program, sizeof c->program, p, "program", err) < 0 ||
+        copy_text(c->note, sizeof c->note, p, "note", err) < 0)
         return -1;
-    if (json_object_get(p, "replication") && copy_text(c->replication, sizeof c->replication, p, "replication", err) < 0)
+    if (json_object_get(p, "replication") &&
+        copy_text(c->replication, sizeof c->replication, p, "replication", err) < 0)
         return -1;
     snprintf(digest, RP_SHA256_HEX, "%s", rp_is_sha256(subject) ? subject : "");
     return check_fields(c, RP_MALFORMED, err);
 }
 
-static int open_envelope(struct rp_countersignature *c, const struct rp_envelope *e, const struct rp_buf *of, const struct rp_key_pair *key,
-                         struct rp_err *err)
+static int open_envelope(struct rp_countersignature *c, const struct rp_envelope *e, const struct rp_buf *of,
+                         const struct rp_key_pair *key, struct rp_err *err)
 {
     RP_BUF again = {0};
     char digest[RP_SHA256_HEX], hex[RP_SHA256_HEX];
@@ -106,7 +113,8 @@ static int open_envelope(struct rp_countersignature *c, const struct rp_envelope
         return 0;
     rp_sha256_hex(hex, of->data, of->size);
     if (*digest && strcmp(digest, hex) != 0)
-        return rp_fail(err, RP_MISMATCH, "it is about another bundle, whose %s has the SHA-256 %.16s...", SUBJECT, digest);
+        return rp_fail(err, RP_MISMATCH, "it is about another bundle, whose %s has the SHA-256 %.16s...", SUBJECT,
+                       digest);
     return rp_fail(err, RP_MALFORMED, "the statement is not written as this program writes it");
 }
 

@@ -13,7 +13,8 @@ void rp_dsse_pae(struct rp_buf *out, const char *type, const void *body, size_t 
 }
 
 /* The only accepted form of an envelope. */
-static void write_envelope(struct rp_buf *out, const void *payload, size_t size, const char *keyid, const unsigned char sig[64])
+static void write_envelope(struct rp_buf *out, const void *payload, size_t size, const char *keyid,
+                           const unsigned char sig[64])
 {
     RP_BUF body = {0}, s = {0};
     rp_base64(&body, payload, size);
@@ -24,7 +25,8 @@ static void write_envelope(struct rp_buf *out, const void *payload, size_t size,
     rp_json_write(out, j);
 }
 
-int rp_dsse_seal(struct rp_buf *out, const void *payload, size_t size, const struct rp_key_pair *key, struct rp_err *err)
+int rp_dsse_seal(struct rp_buf *out, const void *payload, size_t size, const struct rp_key_pair *key,
+                 struct rp_err *err)
 {
     RP_BUF pae = {0};
     unsigned char sig[64];
@@ -65,7 +67,8 @@ static int parse_envelope(struct rp_envelope *e, const json_t *j, struct rp_err 
     if (rp_json_str(j, "payloadType", &type, what, err) < 0 || rp_json_str(j, "payload", &payload, what, err) < 0)
         return -1;
     if (strcmp(type, RP_DSSE_PAYLOAD_TYPE) != 0)
-        return rp_fail(err, RP_MALFORMED, "%s: payloadType is '%.80s'; expected '%s'", what, type, RP_DSSE_PAYLOAD_TYPE);
+        return rp_fail(err, RP_MALFORMED, "%s: payloadType is '%.80s'; expected '%s'", what, type,
+                       RP_DSSE_PAYLOAD_TYPE);
     if (rp_unbase64(&e->payload, payload, strlen(payload)) < 0 || e->payload.size == 0)
         return rp_fail(err, RP_MALFORMED, "%s: payload is not base64 with padding and without line breaks", what);
     list = rp_json_arr(j, "signatures", what, err);
@@ -88,7 +91,8 @@ int rp_dsse_parse(struct rp_envelope *e, const char *text, size_t size, struct r
     write_envelope(&again, e->payload.data, e->payload.size, e->keyid, e->sig);
     if (!rp_buf_is(&again, text, size)) {
         rp_envelope_fini(e);
-        return rp_fail(err, RP_MALFORMED, "DSSE envelope is not written as this program writes it (order, white space, or more fields)");
+        return rp_fail(err, RP_MALFORMED,
+                       "DSSE envelope is not written as this program writes it (order, white space, or more fields)");
     }
     return 0;
 }

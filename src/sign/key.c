@@ -108,12 +108,14 @@ static int publish_key(const char *tmp, const char *path, struct rp_err *err)
     if (rp_publish(tmp, path) == 0)
         return 0;
     if (errno == EEXIST)
-        return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away", path);
+        return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away",
+                       path);
     return rp_fail(err, RP_IO, "cannot create '%s': %s", path, strerror(errno));
 }
 
-#define ELSEWHERE \
-    "name a writable place with REPRO_KEY=FILE, --key FILE of run, or --output of 'key new'; in a container, one on a volume"
+#define ELSEWHERE                                                                                                      \
+    "name a writable place with REPRO_KEY=FILE, --key FILE of run, or --output of 'key new'; in a container, one on "  \
+    "a volume"
 
 static int write_private(const char *path, const char *pem, size_t size, struct rp_err *err)
 {
@@ -135,7 +137,8 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err)
     rp_openssl_init();
     struct stat st;
     if (lstat(path, &st) == 0)
-        return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away", path);
+        return rp_fail(err, RP_USAGE, "'%s' exists and keys are never overwritten; choose another name or move it away",
+                       path);
     if (passphrase && !*passphrase)
         return rp_fail(err, RP_USAGE, "the passphrase is empty; leave it out for a key without one");
     RP_FREE char *dir = rp_folder_of(path);
@@ -225,9 +228,11 @@ static int fail_no_key(const char *data, size_t size, const char *what, const ch
     char label[32];
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (has_block(data, size, RP_FORMAT(label, "%s PRIVATE KEY", kinds[i])))
-            return rp_fail(err, RP_MALFORMED, "%s is a private key in %s form; expected Ed25519 in PKCS#8 PEM (repro key new makes one)",
+            return rp_fail(err, RP_MALFORMED,
+                           "%s is a private key in %s form; expected Ed25519 in PKCS#8 PEM (repro key new makes one)",
                            what, kinds[i]);
-    return rp_fail(err, RP_MALFORMED, size ? "%s holds no key; expected %s" : "%s is empty; expected %s", what, expected);
+    return rp_fail(err, RP_MALFORMED, size ? "%s holds no key; expected %s" : "%s is empty; expected %s", what,
+                   expected);
 }
 
 static int is_public(enum form form)
@@ -281,7 +286,8 @@ static int only_one_block(const char *data, size_t size, const char *what, struc
     const char *end = data + size, *first = memmem(data, size, begin, strlen(begin));
     if (!first || !memmem(first + 1, (size_t)(end - first) - 1, begin, strlen(begin)))
         return 0;
-    return rp_fail(err, RP_MALFORMED, "%s holds several PEM blocks; expected one key: keep each in a file of its own", what);
+    return rp_fail(err, RP_MALFORMED, "%s holds several PEM blocks; expected one key: keep each in a file of its own",
+                   what);
 }
 
 static int check_point(const EVP_PKEY *pkey, const char *what, struct rp_err *err)
@@ -395,7 +401,8 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
         return rp_fail_null(err, RP_MALFORMED, "%s holds a secret key of signify or minisign; expected the public key "
                             "that was made with it", what);
     if (form != PEM_PUBLIC)
-        return rp_fail_null(err, RP_MALFORMED, "%s holds a private key; expected a public one (repro key show prints it)", what);
+        return rp_fail_null(err, RP_MALFORMED,
+                            "%s holds a private key; expected a public one (repro key show prints it)", what);
     if (only_one_block(pem, size, what, err) < 0)
         return NULL;
     AUTO_BIO *bio = BIO_new_mem_buf(pem, (int)size);
@@ -419,8 +426,11 @@ struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct 
         return NULL;
     enum form form = form_of(s->data, s->size);
     if (form == NO_KEY)
-        return fail_no_key(s->data, s->size, what, "a public key in PEM form or one of signify or minisign, or the private key that it belongs to",
-                           err), NULL;
+        return fail_no_key(
+                   s->data, s->size, what,
+                   "a public key in PEM form or one of signify or minisign, or the private key that it belongs to",
+                   err),
+               NULL;
     return is_public(form) ? rp_key_load_public(s->data, s->size, what, err) : rp_key_load(path, passphrase_fd, err);
 }
 
@@ -467,16 +477,19 @@ int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsi
     rp_openssl_init();
     size_t n = 64;
     EVP_MD_CTX *c = EVP_MD_CTX_new();
-    int ok = c && EVP_DigestSignInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestSign(c, sig, &n, data, size) == 1 && n == 64;
+    int ok = c && EVP_DigestSignInit(c, NULL, NULL, NULL, k->pkey) == 1 &&
+             EVP_DigestSign(c, sig, &n, data, size) == 1 && n == 64;
     EVP_MD_CTX_free(c);
     return ok ? 0 : fail_ssl(err, RP_SIGNATURE, "cannot sign with this key; is it a private one?");
 }
 
-int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64], struct rp_err *err)
+int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64],
+                  struct rp_err *err)
 {
     rp_openssl_init();
     EVP_MD_CTX *c = EVP_MD_CTX_new();
-    int ok = c && EVP_DigestVerifyInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestVerify(c, sig, 64, data, size) == 1;
+    int ok =
+        c && EVP_DigestVerifyInit(c, NULL, NULL, NULL, k->pkey) == 1 && EVP_DigestVerify(c, sig, 64, data, size) == 1;
     EVP_MD_CTX_free(c);
     ERR_clear_error(); /* OpenSSL gives no reason */
     if (ok)
@@ -497,8 +510,11 @@ char *rp_config_path(const char *leaf, struct rp_err *err)
         return rp_asprintf("%s/.config/repro/%s", home, leaf);
     const char *relative = xdg && *xdg ? xdg : home && *home ? home : NULL;
     if (relative)
-        return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path, so there is no directory for keys: write all of "
-                            "it, or give --key FILE", relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative);
+        return rp_fail_null(
+            err, RP_USAGE,
+            "%s is '%s', which is not an absolute path, so there is no directory for keys: write all of "
+            "it, or give --key FILE",
+            relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative);
     return rp_fail_null(err, RP_USAGE,
                         "neither HOME nor XDG_CONFIG_HOME is set: set one, or REPRO_KEY=FILE for a key elsewhere");
 }

@@ -10,7 +10,9 @@
 
 static int blake2b_512(unsigned char out[64], const void *data, size_t size, struct rp_err *err)
 {
-    return EVP_Digest(data, size, out, NULL, EVP_blake2b512(), NULL) == 1 ? 0 : rp_fail(err, RP_BUG, "BLAKE2b-512 is not there");
+    return EVP_Digest(data, size, out, NULL, EVP_blake2b512(), NULL) == 1
+               ? 0
+               : rp_fail(err, RP_BUG, "BLAKE2b-512 is not there");
 }
 
 /* What the second signature is over. */
@@ -20,7 +22,8 @@ static void signed_comment(struct rp_buf *out, const unsigned char sig[64], cons
     rp_buf_add(out, comment, n);
 }
 
-int rp_minisign_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, const char *file, struct rp_err *err)
+int rp_minisign_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, const char *file,
+                     struct rp_err *err)
 {
     struct rp_signature_record r = {.kind = "ED"};
     unsigned char digest[64], global[64];
@@ -56,12 +59,13 @@ static const char *trusted_comment(size_t *n, const char **text, size_t *left, c
     *text = end + 1;
     size_t plain = rp_plain_size(line + head, *n, 1);
     if (plain < *n)
-        return rp_fail_null(err, RP_MALFORMED, "%s: line 3 contains a control character or invalid UTF-8 at byte %zu", what, head + plain);
+        return rp_fail_null(err, RP_MALFORMED, "%s: line 3 contains a control character or invalid UTF-8 at byte %zu",
+                            what, head + plain);
     return line + head;
 }
 
-int rp_minisign_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
-                      struct rp_err *err)
+int rp_minisign_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size,
+                      const char *what, struct rp_err *err)
 {
     struct rp_signature_record r;
     unsigned char digest[64], global[64];
@@ -70,7 +74,8 @@ int rp_minisign_check(const char *text, size_t size, const struct rp_key_pair *k
     if (rp_record_read((unsigned char *)&r, sizeof r, "EdED", &text, &size, what, err) < 0)
         return -1;
     const char *trusted = trusted_comment(&n, &text, &size, what, err);
-    if (!trusted || rp_record_line(global, sizeof global, &text, &size, what, 4, err) < 0 || rp_record_end(size, what, 4, err) < 0)
+    if (!trusted || rp_record_line(global, sizeof global, &text, &size, what, 4, err) < 0 ||
+        rp_record_end(size, what, 4, err) < 0)
         return -1;
     int hashed = r.kind[1] == 'D';
     if (hashed && blake2b_512(digest, data, data_size, err) < 0)

@@ -21,7 +21,8 @@ void rp_passphrase_fini(struct rp_passphrase *p)
     rp_wipe(p, sizeof *p);
 }
 
-/* Line editing, which a terminal in raw mode does not do: 1 the key edited the line, 0 it is part of the line, -1 it ends the line. */
+/* Line editing, which a terminal in raw mode does not do: 1 the key edited the line, 0 it is part of the line, -1 it
+ * ends the line. */
 static int edit(char c, char *text, size_t *n)
 {
     if (c == CTRL_D)
@@ -34,7 +35,8 @@ static int edit(char c, char *text, size_t *n)
     return c == CTRL_U || c == BACKSPACE || c == DELETE;
 }
 
-/* One line from fd, a byte at a time so that nothing after it is consumed. Returns the length, or -1: errno, or 0 for Ctrl-C. */
+/* One line from fd, a byte at a time so that nothing after it is consumed. Returns the length, or -1: errno, or 0 for
+ * Ctrl-C. */
 static ssize_t read_secret(int fd, char *text, size_t size, int tty)
 {
     size_t n = 0;
@@ -68,7 +70,8 @@ int rp_passphrase_from_fd(struct rp_passphrase *p, int fd, struct rp_err *err)
 {
     ssize_t n = read_secret(fd, p->text, sizeof p->text, 0);
     if (n < 0 && errno == E2BIG)
-        return rp_fail(err, RP_USAGE, "the passphrase on descriptor %d is longer than %zu bytes", fd, sizeof p->text - 1);
+        return rp_fail(err, RP_USAGE, "the passphrase on descriptor %d is longer than %zu bytes", fd,
+                       sizeof p->text - 1);
     if (n < 0)
         return rp_fail(err, RP_IO, "cannot read the passphrase from descriptor %d: %s", fd,
                        errno == EILSEQ ? "it holds a zero byte" : strerror(errno));
@@ -100,7 +103,8 @@ int rp_passphrase_ask(struct rp_passphrase *p, const char *prompt, int again, st
     struct termios before, quiet;
     RP_FD tty = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     if (tty < 0 || tcgetattr(tty, &before) < 0)
-        return rp_fail(err, RP_UNAVAILABLE, "a passphrase is needed, but no terminal is attached; give it with --passphrase-fd N");
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "a passphrase is needed, but no terminal is attached; give it with --passphrase-fd N");
     /* Without ISIG and ICANON Ctrl-C arrives as a byte, at once, so the terminal cannot be left without echo. */
     quiet = before;
     quiet.c_lflag &= ~(tcflag_t)(ECHO | ECHONL | ISIG | ICANON);

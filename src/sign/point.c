@@ -24,6 +24,7 @@ int rp_point_check(const unsigned char key[32], const char *what, struct rp_err 
     for (int i = 1; i < 31; i++)
         ones += y[i] == 0xff;
     if (ones == 30 && y[31] == 0x7f && y[0] >= 0xed)
-        return rp_fail(err, RP_MALFORMED, "%s is not in the one form that a public key has: its number is above 2^255 - 20", what);
+        return rp_fail(err, RP_MALFORMED,
+                       "%s is not in the one form that a public key has: its number is above 2^255 - 20", what);
     return 0;
 }

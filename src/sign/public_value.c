@@ -24,7 +24,8 @@ static void set_nonce(struct rp_public_value *out, const void *value, size_t siz
 }
 
 /* obj.key as `least` to `most` bytes of hex, appended to out. */
-static int read_hex(struct rp_buf *out, const json_t *obj, const char *key, size_t least, size_t most, const char *what, struct rp_err *err)
+static int read_hex(struct rp_buf *out, const json_t *obj, const char *key, size_t least, size_t most, const char *what,
+                    struct rp_err *err)
 {
     unsigned char bytes[RP_PUBLIC_VALUE_MAX / 2];
     const char *text;
@@ -58,7 +59,8 @@ static int check_keys(const json_t *obj, const char *const *keys, const char *wh
 
 /* ---- drand ---- */
 
-/* The two chains of the League of Entropy's main network; a round's number gives its time: genesis + (round - 1) * period. */
+/* The two chains of the League of Entropy's main network; a round's number gives its time: genesis + (round - 1) *
+ * period. */
 static const struct chain {
     const char *name;
     int64_t genesis, period; /* seconds */
@@ -74,8 +76,10 @@ static const struct chain *find_chain(size_t signature, int chained, struct rp_e
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++)
         if (chains[i].signature == signature && chains[i].chained == chained)
             return &chains[i];
-    return rp_fail_null(err, RP_MALFORMED, "drand round: a signature of %zu bytes %s previous_signature is neither of the default chain "
-                                           "nor of quicknet", signature, chained ? "with" : "without");
+    return rp_fail_null(err, RP_MALFORMED,
+                        "drand round: a signature of %zu bytes %s previous_signature is neither of the default chain "
+                        "nor of quicknet",
+                        signature, chained ? "with" : "without");
 }
 
 static int read_drand(struct rp_public_value *out, const json_t *j, struct rp_err *err)
@@ -106,8 +110,10 @@ static int read_drand(struct rp_public_value *out, const json_t *j, struct rp_er
     snprintf(out->name, sizeof out->name, "drand %s round %lld", c->name, (long long)round);
     snprintf(out->checked, sizeof out->checked, "randomness is the SHA-256 of signature");
     snprintf(out->claimed, sizeof out->claimed,
-             "that this is the round's signature: BLS12-381 is not checked here, and a made-up one costs nothing; look round %lld of chain "
-             "'%s' up at any relay of drand", (long long)round, c->name);
+             "that this is the round's signature: BLS12-381 is not checked here, and a made-up one costs nothing; look "
+             "round %lld of chain "
+             "'%s' up at any relay of drand",
+             (long long)round, c->name);
     return 0;
 }
 
@@ -123,7 +129,8 @@ static uint32_t little_32(const unsigned char *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* nBits: mantissa * 256^(exponent - 3) as 32 bytes, big-endian; -1 for what no block has: zero, negative, or more than 256 bits. */
+/* nBits: mantissa * 256^(exponent - 3) as 32 bytes, big-endian; -1 for what no block has: zero, negative, or more than
+ * 256 bits. */
 static int expand_target(unsigned char target[32], uint32_t bits)
 {
     int exponent = (int)(bits >> 24);
@@ -146,7 +153,8 @@ static int read_bitcoin(struct rp_public_value *out, const char *text, struct rp
     unsigned char header[HEADER_SIZE], target[32], hash[RP_SHA256_SIZE], shown[RP_SHA256_SIZE];
     char hex[RP_SHA256_HEX], at[32];
     if (rp_unhex(header, sizeof header, text) < 0)
-        return rp_fail(err, RP_MALFORMED, "block header: not the %d hex digits of %d bytes", 2 * HEADER_SIZE, HEADER_SIZE);
+        return rp_fail(err, RP_MALFORMED, "block header: not the %d hex digits of %d bytes", 2 * HEADER_SIZE,
+                       HEADER_SIZE);
     uint32_t bits = little_32(header + BITS_AT), seconds = little_32(header + TIME_AT);
     if (expand_target(target, bits) < 0)
         return rp_fail(err, RP_MALFORMED, "block header: nBits is %08x, which is not a target", bits);
@@ -157,8 +165,10 @@ static int read_bitcoin(struct rp_public_value *out, const char *text, struct rp
     if (memcmp(shown, target, sizeof target) > 0)
         return rp_fail(err, RP_MISMATCH, "block header: its hash is above the target of its nBits");
     if (target_work(bits) < RP_PUBLIC_VALUE_WORK)
-        return rp_fail(err, RP_MISMATCH, "block header: its target stands for 2^%.1f hashes, which could be made up; at least 2^%d are "
-                                         "expected: give a recent block", target_work(bits), RP_PUBLIC_VALUE_WORK);
+        return rp_fail(err, RP_MISMATCH,
+                       "block header: its target stands for 2^%.1f hashes, which could be made up; at least 2^%d are "
+                       "expected: give a recent block",
+                       target_work(bits), RP_PUBLIC_VALUE_WORK);
     set_nonce(out, shown, sizeof shown);
     rp_hex(hex, shown, sizeof shown);
     out->time_ns = seconds * SECOND_NS;
@@ -166,11 +176,13 @@ static int read_bitcoin(struct rp_public_value *out, const char *text, struct rp
     out->proved = 1;
     rp_rfc3339(at, (uint64_t)out->time_ns);
     snprintf(out->name, sizeof out->name, "Bitcoin block %s", hex);
-    snprintf(out->checked, sizeof out->checked, "its double SHA-256 is below the target of its nBits, which stands for 2^%.1f hashes",
-             target_work(bits));
+    snprintf(out->checked, sizeof out->checked,
+             "its double SHA-256 is below the target of its nBits, which stands for 2^%.1f hashes", target_work(bits));
     snprintf(out->claimed, sizeof out->claimed,
-             "its time, %s, is by its miner's clock, which other nodes allow to be two hours fast; that the block belongs to the chain "
-             "that others follow: look it up in any block explorer", at);
+             "its time, %s, is by its miner's clock, which other nodes allow to be two hours fast; that the block "
+             "belongs to the chain "
+             "that others follow: look it up in any block explorer",
+             at);
     return 0;
 }
 
@@ -193,7 +205,8 @@ static int read_text(struct rp_public_value *out, const struct rp_buf *text, str
     if (p[strspn(p, " \t\r\n")] == '{')
         return read_json(out, p, text->size, err);
     if (strspn(p, "0123456789abcdefABCDEF") < 16)
-        return rp_fail(err, RP_MALFORMED, "the file is not a public value: expected a " RP_PUBLIC_VALUE_KINDS " (in hex)");
+        return rp_fail(err, RP_MALFORMED,
+                       "the file is not a public value: expected a " RP_PUBLIC_VALUE_KINDS " (in hex)");
     snprintf(out->kind, sizeof out->kind, "bitcoin");
     return read_bitcoin(out, p, err);
 }
@@ -202,7 +215,8 @@ static int read_value(struct rp_public_value *out, const void *data, size_t size
 {
     RP_BUF text = {0};
     if (size > RP_PUBLIC_VALUE_MAX)
-        return rp_fail(err, RP_MALFORMED, "a public value has at most %d bytes; this file has %zu", RP_PUBLIC_VALUE_MAX, size);
+        return rp_fail(err, RP_MALFORMED, "a public value has at most %d bytes; this file has %zu", RP_PUBLIC_VALUE_MAX,
+                       size);
     rp_buf_add(&text, data, size);
     if (strlen(rp_buf_text(&text)) != size)
         return rp_fail(err, RP_MALFORMED, "a public value is text; this file contains a zero byte");

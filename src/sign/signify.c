@@ -46,7 +46,8 @@ static int decode(unsigned char *out, size_t size, const char *text, size_t n)
     return 0;
 }
 
-int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *left, const char *what, int number, struct rp_err *err)
+int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *left, const char *what, int number,
+                   struct rp_err *err)
 {
     ssize_t n = line_size(*text, *left);
     if (n < 0)
@@ -65,11 +66,12 @@ static int check_comment(const char *text, size_t n, const char *what, struct rp
         return rp_fail(err, RP_MALFORMED, "%s: line 1 has %zu bytes; a comment has %d at most", what, n, COMMENT_MAX);
     size_t plain = rp_plain_size(text, n, 1);
     return plain == n ? 0
-                      : rp_fail(err, RP_MALFORMED, "%s: line 1 contains a control character or invalid UTF-8 at byte %zu", what, plain);
+                      : rp_fail(err, RP_MALFORMED,
+                                "%s: line 1 contains a control character or invalid UTF-8 at byte %zu", what, plain);
 }
 
-int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what,
-                   struct rp_err *err)
+int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left,
+                   const char *what, struct rp_err *err)
 {
     ssize_t n = line_size(*text, *left);
     if (n < 0 || !rp_is_commented(*text, (size_t)n))
@@ -105,10 +107,12 @@ struct public_record {
 };
 _Static_assert(sizeof(struct public_record) == 42 && sizeof(struct rp_signature_record) == 74, "no padding");
 
-int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what, struct rp_err *err)
+int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what,
+                           struct rp_err *err)
 {
     struct public_record r;
-    if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 || rp_record_end(size, what, 2, err) < 0)
+    if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 ||
+        rp_record_end(size, what, 2, err) < 0)
         return -1;
     memcpy(p->number, r.number, sizeof p->number);
     memcpy(p->key, r.key, sizeof p->key);
@@ -141,11 +145,12 @@ int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void 
     return 0;
 }
 
-int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
-                     struct rp_err *err)
+int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size,
+                     const char *what, struct rp_err *err)
 {
     struct rp_signature_record r;
-    if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 || rp_record_end(size, what, 2, err) < 0)
+    if (rp_record_read((unsigned char *)&r, sizeof r, "Ed", &text, &size, what, err) < 0 ||
+        rp_record_end(size, what, 2, err) < 0)
         return -1;
     return rp_key_verify(k, data, data_size, r.sig, err) < 0 ? rp_wrap(err, "%s", what) : 0;
 }

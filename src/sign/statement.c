@@ -37,11 +37,13 @@ int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
                {"repro-run/3", "urn:repro:run:3", "af4f365"}};
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
         if (strcmp(rp_json_text_at(j, "schema"), old[i].schema) == 0 ||
-            strcmp(rp_json_text_at(j, "predicate/schema"), old[i].schema) == 0 || strcmp(rp_json_text_at(j, "predicateType"), old[i].type) == 0)
-            return rp_fail(err, RP_VERSION,
-                           "written by an older version of repro: %s is version %zu (%s), and this program reads version "
-                           "%d; a program built from commit %s reads it",
-                           what, i + 1, old[i].schema, VERSION, old[i].commit);
+            strcmp(rp_json_text_at(j, "predicate/schema"), old[i].schema) == 0 ||
+            strcmp(rp_json_text_at(j, "predicateType"), old[i].type) == 0)
+            return rp_fail(
+                err, RP_VERSION,
+                "written by an older version of repro: %s is version %zu (%s), and this program reads version "
+                "%d; a program built from commit %s reads it",
+                what, i + 1, old[i].schema, VERSION, old[i].commit);
     const long later = later_version(j);
     return later ? rp_fail(err, RP_VERSION,
                            "written by a newer version of repro: %s is version %ld, and this program reads version %d",
@@ -89,9 +91,10 @@ json_t *rp_statement(const struct rp_subject *subject, int n, json_t *predicate)
 {
     json_t *list = json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:{s:s}}", "name", subject[i].name, "digest", "sha256", subject[i].sha256));
-    return json_pack("{s:s, s:o, s:s, s:o}", "_type", RP_STATEMENT_TYPE, "subject", list, "predicateType", RP_PREDICATE_TYPE,
-                     "predicate", predicate);
+        json_array_append_new(
+            list, json_pack("{s:s, s:{s:s}}", "name", subject[i].name, "digest", "sha256", subject[i].sha256));
+    return json_pack("{s:s, s:o, s:s, s:o}", "_type", RP_STATEMENT_TYPE, "subject", list, "predicateType",
+                     RP_PREDICATE_TYPE, "predicate", predicate);
 }
 
 static int text_is(const json_t *j, const char *key, const char *expected, struct rp_err *err)
@@ -126,8 +129,8 @@ int rp_statement_subjects(const json_t *j, struct rp_subject *subject, int max, 
     const json_t *list = rp_json_arr(j, "subject", "statement", err);
     if (rp_statement_version(j, "the statement", err) < 0)
         return -1;
-    if (!list || text_is(j, "_type", RP_STATEMENT_TYPE, err) < 0 || text_is(j, "predicateType", RP_PREDICATE_TYPE, err) < 0 ||
-        !rp_json_obj(j, "predicate", "statement", err))
+    if (!list || text_is(j, "_type", RP_STATEMENT_TYPE, err) < 0 ||
+        text_is(j, "predicateType", RP_PREDICATE_TYPE, err) < 0 || !rp_json_obj(j, "predicate", "statement", err))
         return -1;
     size_t n = json_array_size(list);
     if (n > (size_t)max)

@@ -148,8 +148,8 @@ static int check_status(TS_RESP *response, struct rp_err *err)
         snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(first), (const char *)ASN1_STRING_get0_data(first));
         rp_excerpt(shown, text);
     }
-    return rp_fail(err, RP_MALFORMED, "the authority stamped nothing: status %ld%s%s%s", status, *shown ? ", '" : "", shown,
-                   *shown ? "'" : "");
+    return rp_fail(err, RP_MALFORMED, "the authority stamped nothing: status %ld%s%s%s", status, *shown ? ", '" : "",
+                   shown, *shown ? "'" : "");
 }
 
 /* The signed content, parsed here once more: nothing may follow it. */
@@ -179,8 +179,8 @@ static int find_signer(struct token_parts *p, struct rp_err *err)
     if (!signers || sk_PKCS7_SIGNER_INFO_num(signers) != 1)
         return rp_fail(err, RP_MALFORMED, "the token is not signed once");
     if (certificates < 1 || certificates > RP_TIMESTAMP_CERTIFICATES)
-        return rp_fail(err, RP_MALFORMED, "the token has %d certificates; expected 1 to %d", certificates < 0 ? 0 : certificates,
-                       RP_TIMESTAMP_CERTIFICATES);
+        return rp_fail(err, RP_MALFORMED, "the token has %d certificates; expected 1 to %d",
+                       certificates < 0 ? 0 : certificates, RP_TIMESTAMP_CERTIFICATES);
     p->signer = sk_PKCS7_SIGNER_INFO_value(signers, 0);
     PKCS7_SIGNER_INFO_get0_algs(p->signer, NULL, &digest, NULL);
     if (!digest || !find_digest(digest))
@@ -189,14 +189,16 @@ static int find_signer(struct token_parts *p, struct rp_err *err)
     p->certificate = found && sk_X509_num(found) == 1 ? sk_X509_value(found, 0) : NULL;
     sk_X509_free(found);
     ERR_clear_error();
-    return p->certificate ? 0 : rp_fail(err, RP_MALFORMED, "the certificate that the token was signed with is not in it");
+    return p->certificate ? 0
+                          : rp_fail(err, RP_MALFORMED, "the certificate that the token was signed with is not in it");
 }
 
 static int parse_response(struct token_parts *p, const char *data, size_t size, struct rp_err *err)
 {
     const unsigned char *at = (const unsigned char *)data, *end = at + size;
     if (size > RP_TIMESTAMP_SIZE_MAX)
-        return rp_fail(err, RP_MALFORMED, "a time stamp response has at most %d bytes; this one has %zu", RP_TIMESTAMP_SIZE_MAX, size);
+        return rp_fail(err, RP_MALFORMED, "a time stamp response has at most %d bytes; this one has %zu",
+                       RP_TIMESTAMP_SIZE_MAX, size);
     rp_openssl_init();
     p->response = size ? d2i_TS_RESP(NULL, &at, (long)size) : NULL;
     ERR_clear_error();
@@ -223,14 +225,15 @@ static int read_time(int64_t *ns, const TS_TST_INFO *info, struct rp_err *err)
     struct tm tm = {0};
     int64_t fraction = 0, unit = SECOND_NS / 10;
     snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(t), (const char *)ASN1_STRING_get0_data(t));
-    size_t digits = strspn(text, "0123456789"), fractions = text[digits] == '.' ? strspn(text + digits + 1, "0123456789") : 0;
+    size_t digits = strspn(text, "0123456789"),
+           fractions = text[digits] == '.' ? strspn(text + digits + 1, "0123456789") : 0;
     size_t n = digits + (fractions ? fractions + 1 : 0);
     if ((size_t)ASN1_STRING_length(t) != n + 1 || digits != 14 || fractions > 9 || strcmp(text + n, "Z") != 0)
         return rp_fail(err, RP_MALFORMED, "the token's time is not in the form that RFC 3161 prescribes");
     RP_FORMAT(shape, "%.4s-%.2s-%.2sT", text, text + 4, text + 6);
     RP_FORMAT(day, "%.11s%.2s:%.2s:%.2sZ", shape, text + 8, text + 10, text + 12);
-    if (!rp_is_rfc3339(day) ||
-        sscanf(day, "%d-%d-%dT%d:%d:%d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
+    if (!rp_is_rfc3339(day) || sscanf(day, "%d-%d-%dT%d:%d:%d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+                                      &tm.tm_min, &tm.tm_sec) != 6)
         return rp_fail(err, RP_MALFORMED, "the token's time does not exist");
     tm.tm_year -= 1900;
     tm.tm_mon--;
@@ -258,8 +261,8 @@ static int read_accuracy(int64_t *ns, TS_TST_INFO *info, struct rp_err *err)
     *ns = -1;
     if (!a)
         return 0;
-    int64_t s = accuracy_part(TS_ACCURACY_get_seconds(a), ACCURACY_MAX), ms = accuracy_part(TS_ACCURACY_get_millis(a), 999),
-            us = accuracy_part(TS_ACCURACY_get_micros(a), 999);
+    int64_t s = accuracy_part(TS_ACCURACY_get_seconds(a), ACCURACY_MAX),
+            ms = accuracy_part(TS_ACCURACY_get_millis(a), 999), us = accuracy_part(TS_ACCURACY_get_micros(a), 999);
     if (s < 0 || ms < 0 || us < 0)
         return rp_fail(err, RP_MALFORMED, "the token's accuracy is out of range");
     *ns = s * SECOND_NS + ms * (SECOND_NS / 1000) + us * (SECOND_NS / 1000000);
@@ -280,7 +283,8 @@ static const struct digest *check_imprint(TS_TST_INFO *info, const struct rp_buf
         return NULL;
     }
     if ((size_t)ASN1_STRING_length(is) != d->size || memcmp(ASN1_STRING_get0_data(is), expected, d->size) != 0)
-        return rp_fail_null(err, RP_MISMATCH, "the token is about something else, not about this bundle's statement.dsse.json");
+        return rp_fail_null(err, RP_MISMATCH,
+                            "the token is about something else, not about this bundle's statement.dsse.json");
     return d;
 }
 
@@ -324,7 +328,8 @@ static int check_signature(const struct token_parts *p, struct rp_err *err)
 {
     char bytes[4096];
     if (X509_check_purpose(p->certificate, X509_PURPOSE_TIMESTAMP_SIGN, 0) != 1)
-        return rp_fail(err, RP_SIGNATURE, "the certificate that the token was signed with is not one for time stamps alone");
+        return rp_fail(err, RP_SIGNATURE,
+                       "the certificate that the token was signed with is not one for time stamps alone");
     SCOPE(BIO) *content = PKCS7_dataInit(p->token, NULL);
     if (!content)
         return fail_openssl(err, RP_SIGNATURE, "the token's signature cannot be checked");
@@ -335,7 +340,8 @@ static int check_signature(const struct token_parts *p, struct rp_err *err)
     return fail_openssl(err, RP_SIGNATURE, "the token is not signed with the certificate in it");
 }
 
-static int read_parts(struct rp_timestamp *out, const struct token_parts *p, const struct rp_buf *statement, struct rp_err *err)
+static int read_parts(struct rp_timestamp *out, const struct token_parts *p, const struct rp_buf *statement,
+                      struct rp_err *err)
 {
     const struct digest *d = check_extensions(p->info, err) < 0 ? NULL : check_imprint(p->info, statement, err);
     if (!d || read_time(&out->time_ns, p->info, err) < 0 || read_accuracy(&out->accuracy_ns, p->info, err) < 0 ||
@@ -346,7 +352,8 @@ static int read_parts(struct rp_timestamp *out, const struct token_parts *p, con
     return check_signature(p, err);
 }
 
-int rp_timestamp_read(struct rp_timestamp *out, const char *response, size_t size, const struct rp_buf *statement, struct rp_err *err)
+int rp_timestamp_read(struct rp_timestamp *out, const char *response, size_t size, const struct rp_buf *statement,
+                      struct rp_err *err)
 {
     PARTS p = {0};
     *out = (struct rp_timestamp){0};
@@ -439,7 +446,8 @@ static int has_own_certificate(const struct rp_tsa_ca *ca, X509 *certificate)
     return found && X509_check_issued(certificate, certificate) != X509_V_OK;
 }
 
-int rp_timestamp_check(const struct rp_timestamp *t, const char *response, size_t size, const struct rp_tsa_ca *ca, struct rp_err *err)
+int rp_timestamp_check(const struct rp_timestamp *t, const char *response, size_t size, const struct rp_tsa_ca *ca,
+                       struct rp_err *err)
 {
     PARTS p = {0};
     X509_VERIFY_PARAM *param = X509_STORE_get0_param(ca->store);
@@ -456,6 +464,8 @@ int rp_timestamp_check(const struct rp_timestamp *t, const char *response, size_
         return -1;
     char issuer[RP_TIMESTAMP_NAME] = "";
     write_name(issuer, X509_get_issuer_name(p.certificate));
-    return rp_fail(err, RP_SIGNATURE, "the CA file has the authority's own certificate; give the CA certificate that its chain ends in "
-                   "(its issuer: '%s')", issuer);
+    return rp_fail(err, RP_SIGNATURE,
+                   "the CA file has the authority's own certificate; give the CA certificate that its chain ends in "
+                   "(its issuer: '%s')",
+                   issuer);
 }

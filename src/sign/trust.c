@@ -64,8 +64,8 @@ static void day_of(char until[RP_DATE_SIZE], const struct rp_buf *text)
     snprintf(until, RP_DATE_SIZE, "%.*s", (int)(n < RP_DATE_SIZE ? n : 0), text->data + strlen(HEAD));
 }
 
-static int parse_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const struct rp_buf *text, const char *path,
-                        struct rp_err *err)
+static int parse_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const struct rp_buf *text,
+                        const char *path, struct rp_err *err)
 {
     RP_BUF again = {0};
     RP_FREE char *what = rp_asprintf("'%s'", path);
@@ -80,15 +80,18 @@ static int parse_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DAT
         write_entry(&again, k, until);
     }
     rp_key_free(k);
-    if (headed && (!rp_buf_is(&again, text->data, text->size) || (strcmp(until, NEVER) != 0 && !rp_is_date(until, strlen(until)))))
+    if (headed && (!rp_buf_is(&again, text->data, text->size) ||
+                   (strcmp(until, NEVER) != 0 && !rp_is_date(until, strlen(until)))))
         return rp_fail(err, RP_MALFORMED, "%s is damaged: its lines do not have the SHA-256 that it names", what);
     if (strcmp(until, NEVER) == 0)
         *until = 0;
     return 0;
 }
 
-/* A public key file of any form, wherever it is: the user gave its name. Only one of the store has a day; *until is "" for all others. */
-static int read_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path, struct rp_err *err)
+/* A public key file of any form, wherever it is: the user gave its name. Only one of the store has a day; *until is ""
+ * for all others. */
+static int read_public(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path,
+                       struct rp_err *err)
 {
     RP_BUF text = {0};
     return rp_read_file(&text, path, PUBLIC_MAX, err) < 0 ? -1 : parse_public(fingerprint, until, &text, path, err);
@@ -106,19 +109,22 @@ static int read_private(struct rp_buf *text, const char *path, struct rp_err *er
 }
 
 /* A file of the store. One that begins neither with the head nor with a key may be an entry whose day is damaged. */
-static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path, struct rp_err *err)
+static int read_entry(char fingerprint[RP_FINGERPRINT_SIZE], char until[RP_DATE_SIZE], const char *path,
+                      struct rp_err *err)
 {
     static const char *const begins[] = {HEAD, "-----BEGIN PUBLIC KEY-----", "untrusted comment: "};
     RP_BUF text = {0};
     if (read_private(&text, path, err) < 0)
         return -1;
     if (text.size == 0)
-        return rp_fail(err, RP_MALFORMED, "'%s', " ENTRY ", is empty: remove it, and add the key again with 'repro key trust'", path);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s', " ENTRY ", is empty: remove it, and add the key again with 'repro key trust'", path);
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (text.size > strlen(begins[i]) && memcmp(text.data, begins[i], strlen(begins[i])) == 0)
             return parse_public(fingerprint, until, &text, path, err);
-    return rp_fail(err, RP_MALFORMED, "'%s' is not an entry of the trust store: it begins neither with repro-trust/1 nor with a public key",
-                   path);
+    return rp_fail(
+        err, RP_MALFORMED,
+        "'%s' is not an entry of the trust store: it begins neither with repro-trust/1 nor with a public key", path);
 }
 
 /* ---- the store ---- */
@@ -127,9 +133,11 @@ static int check_name(const char *name, struct rp_err *err)
 {
     if (good_name(name, strlen(name)))
         return 0;
-    return rp_fail(err, RP_USAGE, "'%.80s' is not a valid name for a key: up to %d letters, digits and . _ - @, not beginning with . or -, "
-                                  "not ending in .pem or .pub",
-                   name, NAME_MAX_CHARS);
+    return rp_fail(
+        err, RP_USAGE,
+        "'%.80s' is not a valid name for a key: up to %d letters, digits and . _ - @, not beginning with . or -, "
+        "not ending in .pem or .pub",
+        name, NAME_MAX_CHARS);
 }
 
 int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *k, struct rp_err *err)
@@ -151,9 +159,11 @@ int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *
         if (read_entry(theirs, day, path, err) < 0)
             return rp_wrap(err, "trust store");
         if (strcmp(ours, theirs) != 0)
-            return rp_fail(err, RP_USAGE, "'%s' is already the name of the key %s; choose another with --name, or remove that one first "
-                                          "with repro key trust --remove %s",
-                           name, theirs, name);
+            return rp_fail(
+                err, RP_USAGE,
+                "'%s' is already the name of the key %s; choose another with --name, or remove that one first "
+                "with repro key trust --remove %s",
+                name, theirs, name);
     }
     write_entry(&text, k, until ? until : NEVER);
     return rp_write_file(path, text.data, text.size, 0644, err) < 0 ? -1 : read_entry(theirs, day, path, err); /* as it will be read */
@@ -207,7 +217,8 @@ int rp_trust_list(struct rp_trust_list *list, struct rp_err *err)
     struct rp_err why;
     while ((e = readdir(d))) {
         size_t n = strlen(e->d_name);
-        if (!has_suffix(e->d_name, n, ".pem") || !good_name(e->d_name, n - 4) || add_trusted(list, dir, e->d_name, &why) == 0)
+        if (!has_suffix(e->d_name, n, ".pem") || !good_name(e->d_name, n - 4) ||
+            add_trusted(list, dir, e->d_name, &why) == 0)
             continue;
         list->skipped = rp_realloc(list->skipped, (size_t)(list->n_skipped + 1) * sizeof *list->skipped);
         list->skipped[list->n_skipped++] = rp_strdup(why.msg);
@@ -259,7 +270,8 @@ static int resolve_name(char fingerprint[RP_FINGERPRINT_SIZE], const char *name,
         return -1;
     if (!has_passed(until))
         return 0;
-    return rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which has passed; repro key trust %s --name %s --until DATE renews it",
+    return rp_fail(err, RP_SIGNATURE,
+                   "'%s' was trusted until %s, which has passed; repro key trust %s --name %s --until DATE renews it",
                    name, until, path, name);
 }
 
@@ -269,14 +281,17 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
     char until[RP_DATE_SIZE];
     if (strncmp(what, "SHA256:", 7) == 0) {
         if (!rp_is_sha256(what + 7))
-            return rp_fail(err, RP_USAGE, "'%.90s' is not a fingerprint; expected SHA256: and 64 lower-case hex digits", what);
+            return rp_fail(err, RP_USAGE, "'%.90s' is not a fingerprint; expected SHA256: and 64 lower-case hex digits",
+                           what);
         memcpy(fingerprint, what, RP_FINGERPRINT_SIZE);
         return 0;
     }
     if (strchr(what, '/') || has_suffix(what, strlen(what), ".pem") || has_suffix(what, strlen(what), ".pub")) {
         if (read_public(fingerprint, until, what, err) < 0)
             return -1;
-        return has_passed(until) ? rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which has passed", what, until) : 0;
+        return has_passed(until)
+                   ? rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which has passed", what, until)
+                   : 0;
     }
     /* A name refers only to the store: a file in the working directory, perhaps delivered with an untrusted bundle, must not replace a key
      * that is not in the store (yet). */
@@ -286,7 +301,8 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
     if (path && stat(path, &st) == 0)
         return resolve_name(fingerprint, what, path, err);
     if (stat(what, &st) == 0)
-        return rp_fail(err, RP_USAGE, "'%.80s' is not a name in the trust store; for the file of that name write ./%.80s", what, what);
+        return rp_fail(err, RP_USAGE,
+                       "'%.80s' is not a name in the trust store; for the file of that name write ./%.80s", what, what);
     if (!dir) {
         *err = why;
         return -1;

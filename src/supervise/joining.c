@@ -28,7 +28,10 @@ static void take_place(struct rp_joining *j, const struct rp_joining_place *p)
 int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, struct rp_err *err)
 {
     const struct rp_job_key_opts k = {.file = o->job_key, .fd = (int)o->key_fd};
-    struct rp_launch_opts l = {.launcher = o->launcher, .nodes = o->nodes, .ranks_per_node = o->ranks_per_node, .rank_from = o->rank_from,
+    struct rp_launch_opts l = {.launcher = o->launcher,
+                               .nodes = o->nodes,
+                               .ranks_per_node = o->ranks_per_node,
+                               .rank_from = o->rank_from,
                                .size_from = o->size_from};
     *j = (struct rp_joining){.where = {.pmi = {.fd = -1}}};
     if (o->place) {
@@ -44,7 +47,8 @@ int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, str
         return -1;
     if (!j->launch.launcher && (o->nodes > 1 || o->join))
         return rp_fail(err, RP_USAGE,
-                       "%s: nothing tells which process of the job this is: give --node-rank, or --rank-from and --size-from, or start it by "
+                       "%s: nothing tells which process of the job this is: give --node-rank, or --rank-from and "
+                       "--size-from, or start it by "
                        "a launcher",
                        o->nodes > 1 ? "--nodes" : "--join");
     return 0;
@@ -57,8 +61,8 @@ static int show_waiting(void *progress, const char *line)
     return 0;
 }
 
-int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts, const json_t *about,
-                    struct rp_progress *progress, struct rp_err *err)
+int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts,
+                    const json_t *about, struct rp_progress *progress, struct rp_err *err)
 {
     const struct rp_rendezvous_opts r = {
         .join = o->join, .port = o->port, .talk = o->place ? &o->place->talk : NULL, .keep_pmi = o->keep_pmi};

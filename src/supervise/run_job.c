@@ -30,8 +30,10 @@ int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int
     j->several = l->kind != RP_LAUNCH_ALONE && l->size != 1;
     j->ranks = of_node > 0 ? (int)of_node : 1;
     if (l->kind == RP_LAUNCH_ALONE && o->ranks_per_node)
-        return rp_fail(err, RP_USAGE, "--ranks-per-node is for jobs with one process on each node; for ranks on this machine give --ranks %ld",
-                       o->ranks_per_node);
+        return rp_fail(
+            err, RP_USAGE,
+            "--ranks-per-node is for jobs with one process on each node; for ranks on this machine give --ranks %ld",
+            o->ranks_per_node);
     if (l->kind == RP_LAUNCH_ALONE && j->joining.key.source && l->note)
         return rp_fail(err, RP_USAGE, "%s", l->note);
     if (l->kind == RP_LAUNCH_RANKS && o->ranks_per_node > 1)
@@ -39,8 +41,10 @@ int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int
     if (!j->several)
         return 0;
     if (l->kind == RP_LAUNCH_RANKS && ranks > 1)
-        return rp_fail(err, RP_USAGE, "%s started this process as one rank of several, and --ranks asks for %d more: leave one of them out", l->name,
-                       ranks);
+        return rp_fail(
+            err, RP_USAGE,
+            "%s started this process as one rank of several, and --ranks asks for %d more: leave one of them out",
+            l->name, ranks);
     if (rp_join_check_key(l, &j->joining.key, err) < 0) /* before samples are unpacked */
         return -1;
     return 0;
@@ -95,18 +99,20 @@ static json_t *facts_of(const struct rp_run_job_opts *what, const char *program)
     return facts;
 }
 
-int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what, struct rp_progress *progress,
-                    struct rp_err *err)
+int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what,
+                    struct rp_progress *progress, struct rp_err *err)
 {
     char program[RP_SHA256_HEX];
     program_digest(program);
-    RP_JSON *facts = facts_of(what, program), *about = json_pack("{s:s, s:s*}", "program", program, "backend", what->backend);
+    RP_JSON *facts = facts_of(what, program),
+            *about = json_pack("{s:s, s:s*}", "program", program, "backend", what->backend);
     json_object_update(about, (json_t *)what->about);
     if (rp_joining_open(&j->joining, o, j->ranks, facts, about, progress, err) < 0)
         return -1;
     const struct rp_join *join = &j->joining.join;
     char ranks[48];
-    rp_progress_note(progress, "process %d of %d, %s of %d", join->own, join->members, rp_join_ranks(&join->member[join->own], ranks), join->world);
+    rp_progress_note(progress, "process %d of %d, %s of %d", join->own, join->members,
+                     rp_join_ranks(&join->member[join->own], ranks), join->world);
     return 0;
 }
 
@@ -292,8 +298,11 @@ static int start_ranks(struct following *f, const json_t *body, struct rp_err *e
     const struct rp_degrees d = f->job.rank->degrees;
     RP_FREE char *layout = rp_asprintf("%dx%dx%d", d.data, d.tensor, d.pipeline);
     if (f->o->layout && strcmp(f->o->layout, layout) != 0)
-        return rp_fail(err, RP_MISMATCH, "the processes of the job differ in --layout: process %d has %.40s, and process 0, or the number of ranks, "
-                       "makes it %s", f->j->joining.join.own, f->o->layout, layout);
+        return rp_fail(
+            err, RP_MISMATCH,
+            "the processes of the job differ in --layout: process %d has %.40s, and process 0, or the number of ranks, "
+            "makes it %s",
+            f->j->joining.join.own, f->o->layout, layout);
     struct rp_own_ranks ranks = {.of = *f->job.rank, .first = own->first_rank, .count = own->ranks};
     memcpy(ranks.of.key, f->j->joining.key.bytes, sizeof ranks.of.key);
     f->group = rp_workers_start_own(&f->job, &ranks, err);
@@ -301,7 +310,8 @@ static int start_ranks(struct following *f, const json_t *body, struct rp_err *e
     return f->group ? 0 : -1;
 }
 
-/* Process 0 does not know by which of its addresses the others reach it, and those next to it may have reached it by loopback. */
+/* Process 0 does not know by which of its addresses the others reach it, and those next to it may have reached it by
+ * loopback. */
 static void tell_peers(const struct following *f, const json_t *body)
 {
     const struct rp_join *join = &f->j->joining.join;
@@ -310,7 +320,8 @@ static void tell_peers(const struct following *f, const json_t *body)
     for (int k = 0; k < join->members; k++) {
         const struct rp_job_member *m = &join->member[k];
         for (int i = 0; m->place == lead->place && i < m->ranks; i++)
-            json_array_set_new(json_array_get(json_object_get(here, "peers"), (size_t)(m->first_rank + i)), 0, json_string(lead->address));
+            json_array_set_new(json_array_get(json_object_get(here, "peers"), (size_t)(m->first_rank + i)), 0,
+                               json_string(lead->address));
     }
     rp_workers_tell(f->group, RP_FRAME_PEERS, here);
 }
@@ -370,7 +381,8 @@ static int follow_once(struct following *f, struct rp_err *err)
     int member, rank, got = rp_join_next(all, f->group ? 0 : STEP_MS, &member, &type, &body, err);
     if (got < 0 || (got > 0 && take_message(f, type, body, err) < 0))
         return -1;
-    for (int n = 0; f->group && n < 256 && rp_workers_next(f->group, n ? 0 : STEP_MS / 2, &rank, &type, &frame) > 0; n++) {
+    for (int n = 0; f->group && n < 256 && rp_workers_next(f->group, n ? 0 : STEP_MS / 2, &rank, &type, &frame) > 0;
+         n++) {
         int failed = pass_on(f, rank, type, frame, err) < 0;
         json_decref(frame);
         frame = NULL;

@@ -78,9 +78,11 @@ static void show_step(struct watch *w, const json_t *record)
     if (w->o->ranks == 1) /* it may be the largest batch that fits */
         w->step_samples = json_integer_value(json_object_get(record, "samples"));
     double s = (double)(end - w->phase_start_ns) * 1e-9;
-    int64_t all = rp_job_steps(w->job->recipe), left = (w->job->steps > 0 && w->job->steps < all ? w->job->steps : all) - w->o->rank[0].steps_done;
+    int64_t all = rp_job_steps(w->job->recipe),
+            left = (w->job->steps > 0 && w->job->steps < all ? w->job->steps : all) - w->o->rank[0].steps_done;
     rp_progress_step(w->progress, "step", (int)w->phase_done, (int)w->phase_steps, loss,
-                     s > 0 ? (double)(w->phase_done * w->step_samples) / s : 0, w->unit, s / (double)w->phase_done * (double)left);
+                     s > 0 ? (double)(w->phase_done * w->step_samples) / s : 0, w->unit,
+                     s / (double)w->phase_done * (double)left);
 }
 
 static void on_step(struct watch *w, int rank, const json_t *body)
@@ -106,7 +108,8 @@ static void on_hello(struct watch *w, int rank, json_t *body)
     if (w->o->ranks == 1)
         rp_progress_note(w->progress, "device: %s, %s", rp_json_text_at(body, "backend"), text);
     else if (rank == 0)
-        rp_progress_note(w->progress, "device of rank 0 of %d: %s, %s", w->o->ranks, rp_json_text_at(body, "backend"), text);
+        rp_progress_note(w->progress, "device of rank 0 of %d: %s, %s", w->o->ranks, rp_json_text_at(body, "backend"),
+                         text);
 }
 
 static void on_frame(struct watch *w, int rank, enum rp_frame type, json_t *body)
@@ -156,8 +159,8 @@ static int check_progress(struct watch *w)
     if (rp_interrupted() || (!w->stop_ns && rp_workers_asked_to_stop(w->group, w->stopped_by))) {
         char line[320];
         rp_interrupt_settle();
-        stop_all(w, RP_FORMAT(line, "interrupted%s%s: sealing what was measured (again to leave at once)", *w->stopped_by ? " on " : "",
-                              w->stopped_by));
+        stop_all(w, RP_FORMAT(line, "interrupted%s%s: sealing what was measured (again to leave at once)",
+                              *w->stopped_by ? " on " : "", w->stopped_by));
     }
     if (w->full && !w->stop_ns)
         stop_all(w, "no room for more records: sealing what was measured");
@@ -202,7 +205,8 @@ void rp_outcome_trim(struct rp_outcome *o, int64_t steps)
     o->steps_done = o->rank[0].steps_done;
 }
 
-/* Of a run that was stopped, once it is known how many steps the bundle will have: the workers have finished the one at hand. */
+/* Of a run that was stopped, once it is known how many steps the bundle will have: the workers have finished the one at
+ * hand. */
 static void word_stop(const struct watch *w)
 {
     struct rp_outcome *o = w->o;
@@ -210,17 +214,22 @@ static void word_stop(const struct watch *w)
     char place[96];
     if (w->full)
         rp_fail(&o->reason.err, RP_INTERRUPTED,
-                "ended after %lld step%s: a bundle holds no more records; run fewer steps (--steps), or several runs", n, rp_s(n));
+                "ended after %lld step%s: a bundle holds no more records; run fewer steps (--steps), or several runs",
+                n, rp_s(n));
     else
-        rp_fail(&o->reason.err, RP_INTERRUPTED, "interrupted after %lld step%s%s%s", n, rp_s(n), *w->stopped_by ? ", on " : "", w->stopped_by);
-    rp_run_reason_at(&o->reason, -1, RP_FORMAT(place, "after %lld step%s%s", n, rp_s(n), w->full ? ": a bundle holds no more records" : ""));
+        rp_fail(&o->reason.err, RP_INTERRUPTED, "interrupted after %lld step%s%s%s", n, rp_s(n),
+                *w->stopped_by ? ", on " : "", w->stopped_by);
+    rp_run_reason_at(
+        &o->reason, -1,
+        RP_FORMAT(place, "after %lld step%s%s", n, rp_s(n), w->full ? ": a bundle holds no more records" : ""));
 }
 
-void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
-                  struct rp_progress *progress)
+void rp_supervise(struct rp_outcome *o, const struct rp_job *job, struct rp_degrees degrees,
+                  const struct rp_job_world *world, struct rp_progress *progress)
 {
     const int ranks = rp_degrees_world(degrees);
-    *o = (struct rp_outcome){.status = RP_RUN_COMPLETE, .ranks = ranks, .rank = rp_alloc((size_t)ranks * sizeof *o->rank)};
+    *o = (struct rp_outcome){
+        .status = RP_RUN_COMPLETE, .ranks = ranks, .rank = rp_alloc((size_t)ranks * sizeof *o->rank)};
     struct watch w = {.o = o, .job = job, .progress = progress, .unit = rp_model_of(job->recipe)->sample_unit,
                       .step_samples = job->batch * rp_recipe_micro_batches(job->recipe)};
     for (int i = 0; i < ranks; i++)

@@ -49,10 +49,11 @@ int rp_verdict_accepts(const struct rp_verification *v, struct rp_err *err)
     const enum rp_code code = verdicts[v->verdict].code;
     const int unknown = v->standing == RP_STANDING_UNKNOWN;
     if (v->verdict == RP_VERDICT_UNKNOWN_KEY)
-        return rp_fail(err, code,
-                       "the key that signed, %s, is unknown here: name it with --trust if you know that it is the signer's, or "
-                       "accept any with --any-key",
-                       v->fingerprint);
+        return rp_fail(
+            err, code,
+            "the key that signed, %s, is unknown here: name it with --trust if you know that it is the signer's, or "
+            "accept any with --any-key",
+            v->fingerprint);
     if (v->verdict == RP_VERDICT_INCOMPLETE)
         return rp_fail(err, code, "the run is marked %s%s%s%s", v->run->facts.status,
                        unknown ? "; the key that signed, " : "", unknown ? v->fingerprint : "",

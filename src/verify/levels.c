@@ -58,7 +58,9 @@ static void judge_computed(struct rp_level *l, const struct rp_verification *v)
         RP_FORMAT(l->text, "%" PRId64 " of %" PRId64 " steps (%s%s) trained again here, with the same bits",
                   v->replayed, all, which, drawn);
     else if (v->micros)
-        RP_FORMAT(l->text, "no step trained again here, only %" PRId64 " of %" PRId64 " forward passes of step %" PRId64 ": --replay K",
+        RP_FORMAT(l->text,
+                  "no step trained again here, only %" PRId64 " of %" PRId64 " forward passes of step %" PRId64
+                  ": --replay K",
                   v->micros, v->of_micros, v->replay_from);
     else
         RP_FORMAT(l->text, "no step trained again here: --replay K");
@@ -124,7 +126,8 @@ static void judge_timed(struct rp_level *l, const struct rp_verification *v)
         return;
     }
     if (t->rate <= 0) {
-        RP_FORMAT(l->text, "%s", *t->before_by ? t->before_by : "the run answers no challenge: only its signer's clock bounds it");
+        RP_FORMAT(l->text, "%s",
+                  *t->before_by ? t->before_by : "the run answers no challenge: only its signer's clock bounds it");
         return;
     }
     find_condition(unless, sizeof unless, v);
@@ -158,12 +161,13 @@ static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
         RP_FORMAT(speed, "%.3f %s by ", t->value, t->unit);
     rp_figures_precision(precision, &v->run->figures);
     rp_tensor_cores_text(tensor_cores, &v->run->facts, &v->run->figures);
-    RP_FORMAT(l->text, "the signer's word: %s%s%s%s%s%s; step times, captures, place in the ledger", speed, v->place.text,
-              *precision ? ", in " : "", precision, *tensor_cores ? "; " : "", tensor_cores);
+    RP_FORMAT(l->text, "the signer's word: %s%s%s%s%s%s; step times, captures, place in the ledger", speed,
+              v->place.text, *precision ? ", in " : "", precision, *tensor_cores ? "; " : "", tensor_cores);
 }
 
 /* Of the checks in that state. Returns how many those are. */
-static int name_checks(struct rp_buf *out, const struct rp_verification *v, enum rp_check_state state, const char *between)
+static int name_checks(struct rp_buf *out, const struct rp_verification *v, enum rp_check_state state,
+                       const char *between)
 {
     int n = 0;
     for (int i = 0; i < RP_CHECK_COUNT; i++)
@@ -190,7 +194,8 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
     switch (id) {
     case RP_LEVEL_authentic:
         l.state = known ? RP_LEVEL_YES : RP_LEVEL_NO;
-        RP_FORMAT(l.text, "signed by %s, %.300s", v->fingerprint, known ? v->check[RP_CHECK_key].text : "which is unknown here");
+        RP_FORMAT(l.text, "signed by %s, %.300s", v->fingerprint,
+                  known ? v->check[RP_CHECK_key].text : "which is unknown here");
         break;
     case RP_LEVEL_consistent:
         l.state = n.of[RP_CHECK_WARNING] ? RP_LEVEL_PART : RP_LEVEL_YES;
@@ -223,7 +228,9 @@ json_t *rp_levels_json(const struct rp_verification *v)
     json_t *j = json_object();
     for (int i = 0; i < RP_LEVEL_COUNT; i++) {
         struct rp_level l = rp_level_of(v, (enum rp_level_id)i);
-        json_object_set_new(j, l.name, json_pack("{s:s*, s:s}", "reached", i == RP_LEVEL_claimed ? NULL : states[l.state], "text", l.text));
+        json_object_set_new(
+            j, l.name,
+            json_pack("{s:s*, s:s}", "reached", i == RP_LEVEL_claimed ? NULL : states[l.state], "text", l.text));
     }
     return j;
 }

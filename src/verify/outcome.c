@@ -64,8 +64,9 @@ static void add_row(json_t *rows, json_t *row, const json_t *policy)
     }
     json_array_foreach((json_t *)policy, i, rule)
         if (!json_is_true(json_object_get(rule, "holds")))
-            json_array_append_new(rows, json_pack("{s:s, s:O, s:O}", "state", "broken", "check", json_object_get(rule, "rule"),
-                                                  "text", json_object_get(rule, "text")));
+            json_array_append_new(rows,
+                                  json_pack("{s:s, s:O, s:O}", "state", "broken", "check",
+                                            json_object_get(rule, "rule"), "text", json_object_get(rule, "text")));
 }
 
 /* "25 more checks passed; not applicable: energy, outliers; skipped: replay" */
@@ -83,7 +84,8 @@ static void describe_rest(struct rp_buf *out, const json_t *hidden)
     for (size_t k = 0; k < sizeof named / sizeof *named; k++) {
         int n = 0;
         json_array_foreach((json_t *)hidden, i, row) {
-            if (strcmp(rp_json_text_at(row, "state"), named[k].state) != 0 || strcmp(rp_json_text_at(row, "check"), "policy") == 0)
+            if (strcmp(rp_json_text_at(row, "state"), named[k].state) != 0 ||
+                strcmp(rp_json_text_at(row, "check"), "policy") == 0)
                 continue;
             if (!n++)
                 rp_buf_printf(out, "; %s: %s", named[k].words, rp_json_text_at(row, "check"));
@@ -94,7 +96,8 @@ static void describe_rest(struct rp_buf *out, const json_t *hidden)
     rp_buf_puts(out, " (--all)");
 }
 
-void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *name, int all, int width)
+void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *name, int all,
+                          int width)
 {
     RP_JSON *shown = json_copy((json_t *)document), *hidden = json_array();
     json_t *rows = json_array(), *row;
@@ -173,9 +176,9 @@ static json_t *device_json(const struct rp_verification *v)
         return NULL;
     if (v->run->command)
         return NULL;
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "kind", rp_facts_kind(&v->run->facts), "ranks", (json_int_t)p->ranks,
-                     "nodes", (json_int_t)p->nodes, "machines", (json_int_t)p->machines, "devices", (json_int_t)p->devices,
-                     "text", p->text);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "kind", rp_facts_kind(&v->run->facts), "ranks",
+                     (json_int_t)p->ranks, "nodes", (json_int_t)p->nodes, "machines", (json_int_t)p->machines,
+                     "devices", (json_int_t)p->devices, "text", p->text);
 }
 
 /* Of a command: its words, its end, and the rate of its log where that has one result. */
@@ -224,7 +227,8 @@ static void add_text(json_t *j, const char *key, const char *text)
 
 json_t *rp_verification_json(const struct rp_verification *v)
 {
-    json_t *j = json_pack("{s:s}", "verdict", rp_verdict_name(v->verdict)), *list = json_array(), *warnings = json_array();
+    json_t *j = json_pack("{s:s}", "verdict", rp_verdict_name(v->verdict)), *list = json_array(),
+           *warnings = json_array();
     const int later = list_checks(list, warnings, v);
     RP_BUF line = {0};
     rp_verification_line(&line, v);
@@ -240,7 +244,8 @@ json_t *rp_verification_json(const struct rp_verification *v)
     json_object_set_new(j, "checks", list);
     json_object_set_new(j, "counts", counts_json(v));
     if (later)
-        json_object_set_new(j, "later", json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later));
+        json_object_set_new(j, "later",
+                            json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later));
     json_object_set_new(j, "warnings", warnings);
     json_object_set_new(j, "timed", timed_json(v)); /* where there is none, jansson adds nothing */
     json_object_set(j, "countersignatures", v->signatures);

@@ -136,7 +136,8 @@ struct verify_tally {
     int failed, other_version, incomplete, policy;
 };
 
-/* The bundle of --original or --baseline may be of another version too: then it is the request that cannot be completed. */
+/* The bundle of --original or --baseline may be of another version too: then it is the request that cannot be
+ * completed. */
 static int *tally_of(struct verify_tally *t, int check, enum rp_check_state state, enum rp_code code)
 {
     if (state == RP_CHECK_FAILED)
@@ -200,8 +201,8 @@ static void describe_place(struct rp_verified_place *out, const struct rp_run *r
     rp_run_place_text(out->text, r);
     const size_t n = strlen(out->text);
     if (out->machines < out->nodes)
-        snprintf(out->text + n, sizeof out->text - n, "; by their captures the nodes are %" PRId64 " machine%s", out->machines,
-                 rp_s(out->machines));
+        snprintf(out->text + n, sizeof out->text - n, "; by their captures the nodes are %" PRId64 " machine%s",
+                 out->machines, rp_s(out->machines));
 }
 
 int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err)

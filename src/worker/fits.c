@@ -16,7 +16,8 @@ static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, s
     return rp_use_check(u, "cuda", err); /* the limits of one GPU are checked where it trains */
 }
 
-static const struct rp_backend sized = {.name = "cuda", .separate_memory = 1, .supports = supports, .needs = rp_cuda_needs};
+static const struct rp_backend sized = {
+    .name = "cuda", .separate_memory = 1, .supports = supports, .needs = rp_cuda_needs};
 
 int rp_fits_plan(struct rp_fits *out, const struct rp_recipe *r, int64_t batch, int recompute, struct rp_err *err)
 {
@@ -44,8 +45,8 @@ json_t *rp_fits_to_json(const struct rp_fits *f)
     json_t *gpus = json_array();
     for (int i = 0; i < RP_GPU_SIZES; i++)
         json_array_append_new(gpus, json_pack("{s:i, s:I, s:b, s:I}", "gb", rp_gpu_gb[i], "usable_bytes",
-                                              (json_int_t)(memory_mib[i] * MIB - TAKEN), "fits", f->fits[i], "max_batch",
-                                              (json_int_t)f->largest[i]));
-    return json_pack("{s:I, s:I, s:f, s:o}", "total_bytes", (json_int_t)f->total, "activation_bytes", (json_int_t)f->activations,
-                     "hardware_flops_per_sample", f->hardware_flops, "gpus", gpus);
+                                              (json_int_t)(memory_mib[i] * MIB - TAKEN), "fits", f->fits[i],
+                                              "max_batch", (json_int_t)f->largest[i]));
+    return json_pack("{s:I, s:I, s:f, s:o}", "total_bytes", (json_int_t)f->total, "activation_bytes",
+                     (json_int_t)f->activations, "hardware_flops_per_sample", f->hardware_flops, "gpus", gpus);
 }

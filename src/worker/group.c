@@ -62,12 +62,14 @@ static void mark_failed(struct rp_group_of_workers *g, int at, const struct rp_e
     m->err = *err;
 }
 
-static int make_rank(struct rp_rank_of *r, const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
-                     struct rp_err *err)
+static int make_rank(struct rp_rank_of *r, const struct rp_job *job, struct rp_degrees degrees,
+                     const struct rp_job_world *world, struct rp_err *err)
 {
     unsigned char id[8];
     const int ranks = rp_degrees_world(degrees);
-    *r = (struct rp_rank_of){.degrees = degrees, .host = rp_alloc((size_t)ranks * sizeof *r->host), .gpu = rp_alloc((size_t)ranks * sizeof *r->gpu)};
+    *r = (struct rp_rank_of){.degrees = degrees,
+                             .host = rp_alloc((size_t)ranks * sizeof *r->host),
+                             .gpu = rp_alloc((size_t)ranks * sizeof *r->gpu)};
     for (int i = 0; i < ranks && !world; i++)
         r->gpu[i] = job->backend->separate_memory;
     if (world) {
@@ -103,7 +105,8 @@ static struct rp_group_of_workers *group_new(int first, int n)
 }
 
 /* The ranks of this process, number `at` of the group and following. of: NULL for a run of one rank. */
-static int start_here(struct rp_group_of_workers *g, const struct rp_job *job, const struct rp_rank_of *of, int at, int n, struct rp_err *err)
+static int start_here(struct rp_group_of_workers *g, const struct rp_job *job, const struct rp_rank_of *of, int at,
+                      int n, struct rp_err *err)
 {
     for (int i = at; i < at + n; i++) {
         struct rp_rank_of rank = of ? *of : (struct rp_rank_of){0};
@@ -120,7 +123,8 @@ static int start_here(struct rp_group_of_workers *g, const struct rp_job *job, c
 }
 
 /* Another process of the job starts its ranks; it has the key. */
-static int start_there(struct rp_group_of_workers *g, const struct rp_job *job, const struct rp_rank_of *of, int process, struct rp_err *err)
+static int start_there(struct rp_group_of_workers *g, const struct rp_job *job, const struct rp_rank_of *of,
+                       int process, struct rp_err *err)
 {
     const struct rp_job_member *m = &g->join->member[process];
     struct rp_rank_of rank = *of;
@@ -134,8 +138,8 @@ static int start_there(struct rp_group_of_workers *g, const struct rp_job *job, 
     return rp_join_send(g->join, process, RP_FRAME_JOB, body, err);
 }
 
-struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
-                                             struct rp_err *err)
+struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp_degrees degrees,
+                                             const struct rp_job_world *world, struct rp_err *err)
 {
     const int n = rp_degrees_world(degrees);
     struct rp_group_of_workers *g = group_new(0, n);
@@ -155,7 +159,8 @@ struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp
     return NULL;
 }
 
-struct rp_group_of_workers *rp_workers_start_own(const struct rp_job *job, const struct rp_own_ranks *own, struct rp_err *err)
+struct rp_group_of_workers *rp_workers_start_own(const struct rp_job *job, const struct rp_own_ranks *own,
+                                                 struct rp_err *err)
 {
     struct rp_group_of_workers *g = group_new(own->first, own->count);
     if (start_here(g, job, &own->of, 0, own->count, err) == 0)
@@ -179,7 +184,8 @@ static json_t *peers_for(const struct rp_group_of_workers *g, int to)
     for (int i = 0; i < g->n; i++) {
         const struct rp_job_member *m = g->join ? &g->join->member[g->m[i].process] : NULL;
         const char *address = !m || (m->index == to) ? "127.0.0.1" : m->address;
-        json_array_append_new(peers, json_pack("[s, I]", address, json_integer_value(json_object_get(g->m[i].listen, "port"))));
+        json_array_append_new(
+            peers, json_pack("[s, I]", address, json_integer_value(json_object_get(g->m[i].listen, "port"))));
         json_array_append(ranks, g->m[i].listen);
     }
     return json_pack("{s:o, s:o}", "peers", peers, "ranks", ranks);
@@ -265,8 +271,8 @@ static int read_worker(struct rp_group_of_workers *g, int at, int timeout_ms, en
 }
 
 /* What another process of the job sent: 1, if it is a frame of one of its ranks. */
-static int take_message(struct rp_group_of_workers *g, int process, enum rp_frame sent, const json_t *message, int *rank, enum rp_frame *type,
-                        json_t **body)
+static int take_message(struct rp_group_of_workers *g, int process, enum rp_frame sent, const json_t *message,
+                        int *rank, enum rp_frame *type, json_t **body)
 {
     const json_t *number = json_object_get(message, "rank"), *frame = json_object_get(message, "frame");
     const int at = json_is_integer(number) ? (int)json_integer_value(number) : -1;
@@ -409,12 +415,14 @@ static const char *who_of(const struct rp_group_of_workers *g, int at, char out[
     return out;
 }
 
-/* Of those that fail because of rank g->first + blamed, the first, which saw it: later ones may have heard of it, as that rank itself did. */
+/* Of those that fail because of rank g->first + blamed, the first, which saw it: later ones may have heard of it, as
+ * that rank itself did. */
 static int find_witness(const struct rp_group_of_workers *g, int blamed)
 {
     int witness = -1;
     for (int i = 0; i < g->n && blamed >= 0; i++)
-        if (i != blamed && g->m[i].failed && g->m[i].lost == g->first + blamed && (witness < 0 || g->m[i].failed_ns < g->m[witness].failed_ns))
+        if (i != blamed && g->m[i].failed && g->m[i].lost == g->first + blamed &&
+            (witness < 0 || g->m[i].failed_ns < g->m[witness].failed_ns))
             witness = i;
     return witness;
 }
@@ -461,7 +469,8 @@ void rp_run_reason_text(struct rp_buf *out, const struct rp_run_reason *r)
         rp_buf_printf(out, ": %s", rp_code_meaning(r->err.code));
 }
 
-/* The rank of the group, by its place in it; alone it needs no number. Once a process is gone, all ranks of other processes fail. */
+/* The rank of the group, by its place in it; alone it needs no number. Once a process is gone, all ranks of other
+ * processes fail. */
 static void set_rank(struct rp_run_reason *r, const struct rp_group_of_workers *g, int at, const struct member *saw)
 {
     char place[96];
@@ -497,7 +506,8 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_run_reason
     else if (first >= 0)
         (void)rp_fail(&r->err, m->err.code, "%s%s", who_of(g, first, who), m->err.msg);
     else
-        (void)rp_fail(&r->err, m->err.code, "%sgone; rank %d: %s", who_of(g, blamed, who), g->first + witness, m->err.msg);
+        (void)rp_fail(&r->err, m->err.code, "%sgone; rank %d: %s", who_of(g, blamed, who), g->first + witness,
+                      m->err.msg);
     set_rank(r, g, first >= 0 ? first : blamed, m);
     r->ended = first >= 0 || blamed < 0 ? m->worker.ended : g->m[blamed].worker.ended;
 }

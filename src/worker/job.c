@@ -16,9 +16,11 @@
 #define RP_OBJECT_LIST "worker/job.def"
 #include "base/object_tables.inc.h"
 
-/* Of the memory that is left, what this process takes until the worker of a run has taken its own: captures, data, page tables. */
+/* Of the memory that is left, what this process takes until the worker of a run has taken its own: captures, data, page
+ * tables. */
 #define RESERVE(available) ((32u << 20) + (available) / 64)
-/* Of a GPU's memory, what NCCL takes to connect it with others, which is known only then: the largest batch leaves that much. */
+/* Of a GPU's memory, what NCCL takes to connect it with others, which is known only then: the largest batch leaves that
+ * much. */
 #define FOR_NCCL ((uint64_t)1 << 30)
 
 const char *rp_step_key_name(enum rp_step_key key)
@@ -103,12 +105,14 @@ static int take_micro_batches(struct rp_job *job, const struct rp_job_message *m
     for (int64_t i = 0; i < job->n_micro; i++) {
         job->micro_batch[i] = m->micro_batches[i];
         if (job->micro_batch[i] < 0 || job->micro_batch[i] >= job->micros)
-            return rp_fail(err, RP_MALFORMED, "job: micro_batches: a step has no micro-batch %lld", (long long)job->micro_batch[i]);
+            return rp_fail(err, RP_MALFORMED, "job: micro_batches: a step has no micro-batch %lld",
+                           (long long)job->micro_batch[i]);
     }
     return 0;
 }
 
-static int take_job(struct rp_job *job, const struct rp_job_message *m, const struct rp_backend *const *backends, struct rp_err *err)
+static int take_job(struct rp_job *job, const struct rp_job_message *m, const struct rp_backend *const *backends,
+                    struct rp_err *err)
 {
     job->backend = rp_backend_find(backends, m->backend);
     if (!job->backend)
@@ -132,7 +136,8 @@ int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *
 {
     struct rp_job_message m;
     *job = (struct rp_job){0};
-    const int failed = rp_object_take(&m, &rp_type_job_message, j, "job", err) < 0 || take_job(job, &m, backends, err) < 0;
+    const int failed =
+        rp_object_take(&m, &rp_type_job_message, j, "job", err) < 0 || take_job(job, &m, backends, err) < 0;
     if (m.world)
         explicit_bzero(m.world->key, sizeof m.world->key);
     rp_object_fini(&m, &rp_type_job_message);
@@ -181,15 +186,18 @@ static const char *unusable(const struct rp_backend *b, const struct rp_device_o
 }
 
 /* A GPU that is named is meant: nothing else trains in its place. */
-static const struct rp_backend *named_device(const struct rp_recipe *r, const struct rp_device_opts *o, struct rp_err *err)
+static const struct rp_backend *named_device(const struct rp_recipe *r, const struct rp_device_opts *o,
+                                             struct rp_err *err)
 {
     char shown[72];
     rp_excerpt(shown, r->run_device);
     if (r->run_backend == RP_BACKEND_cpu)
-        return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out", shown);
+        return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out",
+                            shown);
     const struct rp_backend *b = rp_backend_find(rp_backends, rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda));
     const char *reason = b ? unusable(b, o) : "this build has no backend for GPUs";
-    return reason ? rp_fail_null(err, RP_UNAVAILABLE, "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train",
+    return reason ? rp_fail_null(err, RP_UNAVAILABLE,
+                                 "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train",
                                  shown, reason)
                   : (void *)b;
 }
@@ -204,7 +212,8 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
     if (r->run_backend != RP_BACKEND_auto) {
         const struct rp_backend *b = rp_backend_find(rp_backends, name);
         reason = b ? unusable(b, &o) : "this build has no such backend";
-        return reason ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, reason) : (void *)b;
+        return reason ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, reason)
+                      : (void *)b;
     }
     for (const struct rp_backend *const *b = rp_backends; *b; b++) {
         reason = unusable(*b, &o);
@@ -242,9 +251,9 @@ json_t *rp_plan_to_json(const struct rp_plan *plan)
     for (int c = 0; c < RP_CLASS_COUNT; c++)
         json_object_set_new(bytes, rp_class_key((enum rp_class)c), json_integer((json_int_t)plan->bytes[c]));
     json_t *j = json_pack("{s:I, s:I, s:o, s:I, s:I, s:I, s:f, s:s}", "batch", (json_int_t)plan->batch, "parameters",
-                          (json_int_t)plan->parameters, "bytes", bytes, "host_bytes", (json_int_t)plan->host, "decoder_bytes",
-                          (json_int_t)plan->decoders, "total_bytes", (json_int_t)plan->total, "flops_per_sample", plan->flops_per_sample,
-                          "flops_formula", plan->flops_formula);
+                          (json_int_t)plan->parameters, "bytes", bytes, "host_bytes", (json_int_t)plan->host,
+                          "decoder_bytes", (json_int_t)plan->decoders, "total_bytes", (json_int_t)plan->total,
+                          "flops_per_sample", plan->flops_per_sample, "flops_formula", plan->flops_formula);
     if (plan->connections)
         json_object_set_new(j, "connection_bytes", json_integer((json_int_t)plan->connections));
     if (plan->available != RP_MEMORY_UNKNOWN) {
@@ -258,8 +267,8 @@ json_t *rp_plan_to_json(const struct rp_plan *plan)
     return j;
 }
 
-int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, const struct rp_backend *b,
-                const struct rp_device_opts *o, struct rp_err *err)
+int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm,
+                const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
 {
     struct rp_recipe sized = *r; /* shallow: only the batch differs */
     uint64_t available = b->memory(o);
@@ -269,24 +278,30 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
     if (batch > 0)
         sized.train_batch_size = batch;
     if (sized.train_batch_size == RP_BATCH_MAX && available == RP_MEMORY_UNKNOWN)
-        return rp_fail(err, RP_UNAVAILABLE, "train.batch_size max: how much memory can be used is unknown, as /proc is not mounted; mount it, or "
-                                            "give a number");
+        return rp_fail(
+            err, RP_UNAVAILABLE,
+            "train.batch_size max: how much memory can be used is unknown, as /proc is not mounted; mount it, or "
+            "give a number");
     if (sized.train_batch_size == RP_BATCH_MAX && !b->separate_memory)
         available -= available < RESERVE(available) ? available : RESERVE(available);
-    if (sized.train_batch_size == RP_BATCH_MAX && b->remote && comm && comm->size[RP_GROUP_WORLD] > 1 && comm->route == RP_ROUTE_DEVICE)
+    if (sized.train_batch_size == RP_BATCH_MAX && b->remote && comm && comm->size[RP_GROUP_WORLD] > 1 &&
+        comm->route == RP_ROUTE_DEVICE)
         available -= available < FOR_NCCL ? available : FOR_NCCL;
     if (rp_train_plan_in(plan, &sized, comm, b, o, available, err) < 0)
         return -1;
     const double gib = 1.0 / (1u << 30);
     if (plan->max_batch < 1)
-        return rp_fail(err, RP_UNAVAILABLE, "not even batch size 1 fits: the plan needs %.2f GiB, %.2f GiB can be used here%s",
-                       (double)plan->total * gib, (double)plan->available * gib,
-                       r->workload == RP_MODEL_gpt && r->train_recompute != RP_RECOMPUTE_full ? "; try --set train.recompute=full" : "");
+        return rp_fail(
+            err, RP_UNAVAILABLE, "not even batch size 1 fits: the plan needs %.2f GiB, %.2f GiB can be used here%s",
+            (double)plan->total * gib, (double)plan->available * gib,
+            r->workload == RP_MODEL_gpt && r->train_recompute != RP_RECOMPUTE_full ? "; try --set train.recompute=full"
+                                                                                   : "");
     if (plan->total > plan->available)
-        return rp_fail(err, RP_UNAVAILABLE,
-                       "batch size %lld needs %.2f GiB, %.2f GiB can be used here; the largest that fits is %lld (try --set "
-                       "train.batch_size=%lld, or max)",
-                       (long long)plan->batch, (double)plan->total * gib, (double)plan->available * gib,
-                       (long long)plan->max_batch, (long long)plan->max_batch);
+        return rp_fail(
+            err, RP_UNAVAILABLE,
+            "batch size %lld needs %.2f GiB, %.2f GiB can be used here; the largest that fits is %lld (try --set "
+            "train.batch_size=%lld, or max)",
+            (long long)plan->batch, (double)plan->total * gib, (double)plan->available * gib,
+            (long long)plan->max_batch, (long long)plan->max_batch);
     return 0;
 }

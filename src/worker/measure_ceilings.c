@@ -140,16 +140,19 @@ static json_t *measure(struct probe *p, struct rp_err *err)
         json_decref(copy);
         return NULL;
     }
-    json_t *out = json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:o}, s:{s:I, s:i, s:o}}", "clock", p->backend->time_begin ? "device" : "host",
-                            "gemm", "m", s->gemm.rows, "n", s->gemm.width, "k", s->gemm.depth, "calls", s->times,
-                            "ns", gemm, "copy", "bytes", (json_int_t)p->bytes, "calls", s->times, "ns", copy);
+    json_t *out = json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:o}, s:{s:I, s:i, s:o}}", "clock",
+                            p->backend->time_begin ? "device" : "host", "gemm", "m", s->gemm.rows, "n", s->gemm.width,
+                            "k", s->gemm.depth, "calls", s->times, "ns", gemm, "copy", "bytes", (json_int_t)p->bytes,
+                            "calls", s->times, "ns", copy);
     if (feed)
-        json_object_set_new(out, "host_to_device",
-                            json_pack("{s:I, s:i, s:o}", "bytes", (json_int_t)feed_bytes(p), "calls", FEED_TIMES, "ns", feed));
+        json_object_set_new(
+            out, "host_to_device",
+            json_pack("{s:I, s:i, s:o}", "bytes", (json_int_t)feed_bytes(p), "calls", FEED_TIMES, "ns", feed));
     return out;
 }
 
-json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_alive_fn alive, void *alive_arg, struct rp_err *err)
+json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_alive_fn alive, void *alive_arg,
+                    struct rp_err *err)
 {
     struct probe p = {.dev = dev, .backend = dev->backend, .size = *s, .alive = alive, .alive_arg = alive_arg};
     *err = (struct rp_err){0};

@@ -140,7 +140,8 @@ static uint64_t take_blocks(struct exchange_probe *p, size_t room)
     return p->out ? bytes : 0;
 }
 
-json_t *rp_exchange_ceilings(struct rp_dev *dev, struct rp_comm *c, size_t room, rp_alive_fn alive, void *alive_arg, struct rp_err *err)
+json_t *rp_exchange_ceilings(struct rp_dev *dev, struct rp_comm *c, size_t room, rp_alive_fn alive, void *alive_arg,
+                             struct rp_err *err)
 {
     const int n = c->size[RP_GROUP_WORLD];
     RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)n * sizeof *t);

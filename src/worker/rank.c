@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of the parent's limit: it sees which rank is silent, the connections only which one is waited for, and a rank that waits is not silent. */
+/* Of the parent's limit: it sees which rank is silent, the connections only which one is waited for, and a rank that
+ * waits is not silent. */
 enum { SILENCES = 4 };
 
 enum rp_route rp_world_route(const struct rp_recipe *r, int gpus)
@@ -112,8 +113,8 @@ static struct rp_mesh_peer *peers_of(const struct rp_world_opts *o, struct rp_er
     struct rp_mesh_peer *peer = rp_alloc((size_t)n * sizeof *peer);
     for (int i = 0; i < n; i++) {
         const json_t *one = json_array_get(list, (size_t)i);
-        peer[i] = (struct rp_mesh_peer){json_string_value(json_array_get(one, 0)), (int)json_integer_value(json_array_get(one, 1)),
-                                        o->rank->host[i]};
+        peer[i] = (struct rp_mesh_peer){json_string_value(json_array_get(one, 0)),
+                                        (int)json_integer_value(json_array_get(one, 1)), o->rank->host[i]};
         if (!peer[i].address) {
             free(peer);
             return rp_fail_null(err, RP_MALFORMED, "the list of ranks lacks the address of rank %d", i);

@@ -1,9 +1,10 @@
 /* The limits of the control groups this process is in.
  *
- * /proc/self/cgroup has "0::/path" for version 2 and "4:cpu,cpuacct:/path" for version 1. The groups are looked for under
- * /sys/fs/cgroup (version 1: /sys/fs/cgroup/<controller>); when the path does not exist there, as in a container that sees only its
- * own part of the tree, the top of the mount is this process's group. Limits are the least on the way to the top.
- * Names of groups are identities: what leaves this file has their known parts, and hashes in place of the others. */
+ * /proc/self/cgroup has "0::/path" for version 2 and "4:cpu,cpuacct:/path" for version 1. The groups are looked for
+ * under /sys/fs/cgroup (version 1: /sys/fs/cgroup/<controller>); when the path does not exist there, as in a container
+ * that sees only its own part of the tree, the top of the mount is this process's group. Limits are the least on the
+ * way to the top. Names of groups are identities: what leaves this file has their known parts, and hashes in place of
+ * the others. */
 #include "base/text.h"
 #include "capture/container/container.h"
 
@@ -95,7 +96,8 @@ static int group_path(const struct rp_text *t, const char *controller, char out[
     while (*p) {
         const char *stop = strchr(p, '\n');
         size_t line = stop ? (size_t)(stop - p) : strlen(p);
-        const char *names = memchr(p, ':', line), *path = names ? memchr(names + 1, ':', line - (size_t)(names + 1 - p)) : NULL;
+        const char *names = memchr(p, ':', line),
+                   *path = names ? memchr(names + 1, ':', line - (size_t)(names + 1 - p)) : NULL;
         if (path) {
             size_t n = (size_t)(path - names - 1), len = line - (size_t)(path + 1 - p), want = strlen(controller);
             int match = want == 0 && n == 0;
@@ -146,7 +148,8 @@ static int parse_limit(const char *text, int is_quota, double *limit)
     long long period = 1;
     int64_t n = 0;
     int words = is_quota ? sscanf(text, "%31s %lld", word, &period) - 1 : sscanf(text, "%31s %1s", word, rest);
-    const int is_none = strcmp(words == 1 ? word : "", "max") == 0 || (is_quota && strcmp(words == 1 ? word : "", "-1") == 0);
+    const int is_none =
+        strcmp(words == 1 ? word : "", "max") == 0 || (is_quota && strcmp(words == 1 ? word : "", "-1") == 0);
     if (words != 1 || period <= 0 || (!is_none && rp_parse_count(word, &n) < 0))
         return -1;
     *limit = is_none || n >= (int64_t)1 << 60 ? -1 : (double)n / (double)period;
@@ -154,7 +157,8 @@ static int parse_limit(const char *text, int is_quota, double *limit)
 }
 
 /* 1: *limit is known; *t has what the file said. */
-static int read_limit(struct rp_probe *p, struct rp_text *t, const struct limit *l, const char *dir, const char *path, double *limit)
+static int read_limit(struct rp_probe *p, struct rp_text *t, const struct limit *l, const char *dir, const char *path,
+                      double *limit)
 {
     char other[MAX_GROUP + 96];
     rp_text_read(t, p, path);
@@ -174,7 +178,8 @@ static void put_limit(struct rp_probe *p, const struct limit *l, double limit, c
         rp_put_int(p->out, l->name, (int64_t)limit, path, l->unit);
 }
 
-/* The least value of a file of limits, from `group` up to the top of the mount; without any, what its own group has. Returns it, or -1. */
+/* The least value of a file of limits, from `group` up to the top of the mount; without any, what its own group has.
+ * Returns it, or -1. */
 static double put_lowest_limit(struct rp_probe *p, const struct limit *l, const char *mount, const char *group)
 {
     char path[MAX_GROUP + 96], dir[MAX_GROUP + 64], *group_at = dir + strlen(mount), *slash = group_at;
@@ -191,7 +196,8 @@ static double put_lowest_limit(struct rp_probe *p, const struct limit *l, const 
             if (known)
                 rp_put_str(p->out, l->name, "max", path);
             else
-                rp_put_invalid(p->out, l->name, &t, l->unit, l->is_quota ? "not a quota and a period" : "neither a number nor 'max'");
+                rp_put_invalid(p->out, l->name, &t, l->unit,
+                               l->is_quota ? "not a quota and a period" : "neither a number nor 'max'");
         }
         slash = strrchr(group_at, '/');
         if (slash)
@@ -221,7 +227,8 @@ static void put_limits_v2(struct rp_probe *p, const char *group)
 /* ---- version 1 ---- */
 
 /* The group of `controller`: its path when that exists here, else the top of its mount. */
-static void group_v1(struct rp_probe *p, const struct rp_text *t, const char *mount, const char *file, char group[MAX_GROUP])
+static void group_v1(struct rp_probe *p, const struct rp_text *t, const char *mount, const char *file,
+                     char group[MAX_GROUP])
 {
     char path[MAX_GROUP + 96];
     if (group_path(t, mount + sizeof V2, group) == 0) {
@@ -233,7 +240,8 @@ static void group_v1(struct rp_probe *p, const struct rp_text *t, const char *mo
 }
 
 /* What holds for the group of all limits above it, those too that a container does not see. */
-static void put_memory_of_all(struct rp_probe *p, const struct limit *l, const char *mount, const char *group, double least)
+static void put_memory_of_all(struct rp_probe *p, const struct limit *l, const char *mount, const char *group,
+                              double least)
 {
     static const char word[] = "hierarchical_memory_limit ";
     char path[MAX_GROUP + 96];
@@ -242,7 +250,8 @@ static void put_memory_of_all(struct rp_probe *p, const struct limit *l, const c
     RP_TEXT t;
     rp_text_read(&t, p, path);
     const char *line = t.state == RP_STATE_OK ? strstr(t.bytes.data, word) : NULL;
-    RP_FREE char *digits = line ? rp_asprintf("%.*s", (int)strcspn(line + sizeof word - 1, "\n"), line + sizeof word - 1) : NULL;
+    RP_FREE char *digits =
+        line ? rp_asprintf("%.*s", (int)strcspn(line + sizeof word - 1, "\n"), line + sizeof word - 1) : NULL;
     if (digits && rp_parse_count(digits, &n) == 0 && n < (int64_t)1 << 60 && (least < 0 || (double)n < least))
         put_limit(p, l, (double)n, path);
 }
@@ -262,7 +271,8 @@ static void put_limits_v1(struct rp_probe *p, const struct rp_text *t)
     static const char *const sets[][2] = {{"cpuset", "cpuset.cpus"}, {"cpuset_nodes", "cpuset.mems"}};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         group_v1(p, t, V2 "/cpuset", sets[i][1], group);
-        rp_put_cpus(p, p->out, sets[i][0], RP_FORMAT(path, V2 "/cpuset%s/%s", strcmp(group, "/") == 0 ? "" : group, sets[i][1]));
+        rp_put_cpus(p, p->out, sets[i][0],
+                    RP_FORMAT(path, V2 "/cpuset%s/%s", strcmp(group, "/") == 0 ? "" : group, sets[i][1]));
     }
 }
 
@@ -273,10 +283,12 @@ static void hide_in_sources(json_t *values, int version)
     const char *name;
     json_t *value;
     json_object_foreach(values, name, value) {
-        const char *source = json_string_value(json_object_get(value, "source")), *file = source ? strrchr(source, '/') : NULL;
+        const char *source = json_string_value(json_object_get(value, "source")),
+                   *file = source ? strrchr(source, '/') : NULL;
         if (!source || strncmp(source, V2 "/", sizeof V2) != 0 || file == source + sizeof V2 - 1)
             continue;
-        const char *controller = source + sizeof V2, *dir = controller + (version == 1 ? strcspn(controller, "/") + 1 : 0);
+        const char *controller = source + sizeof V2,
+                   *dir = controller + (version == 1 ? strcspn(controller, "/") + 1 : 0);
         if (dir > file) /* the top of a controller of version 1 */
             continue;
         RP_FREE char *hidden = rp_asprintf("%.*s<group>%s", (int)(dir - source), source, file);

@@ -1,7 +1,8 @@
 /* The container, if there is one: its engine, its image, its place in Kubernetes, and the limits of its control groups.
  *
- * An engine shows in the names of control groups (not in a cgroup namespace of its own), in where the files it mounts over /etc/hosts
- * and the layers of / lie on the host, in marker files, and in the variable `container` of process 1. */
+ * An engine shows in the names of control groups (not in a cgroup namespace of its own), in where the files it mounts
+ * over /etc/hosts and the layers of / lie on the host, in marker files, and
+ * in the variable `container` of process 1. */
 #include "capture/container/container.h"
 
 #include <stdio.h>
@@ -16,12 +17,17 @@ static const char containerenv[] = "/run/.containerenv", account[] = "/var/run/s
 struct sign {
     const char *word, *engine;
 };
-static const struct sign group_signs[] = {{"cri-containerd", "containerd"}, {"crio-", "cri-o"},  {"libpod", "podman"},
-                                          {"docker", "docker"},             {"containerd", "containerd"}, {"lxc", "lxc"},
+static const struct sign group_signs[] = {{"cri-containerd", "containerd"},
+                                          {"crio-", "cri-o"},
+                                          {"libpod", "podman"},
+                                          {"docker", "docker"},
+                                          {"containerd", "containerd"},
+                                          {"lxc", "lxc"},
                                           {"machine.slice", "systemd-nspawn"}};
-static const struct sign mount_signs[] = {{"docker/containers/", "docker"},   {"io.containerd.grpc.v1.cri", "containerd"},
-                                          {"overlay-containers/", "podman"},  {"io.containerd.snapshotter", "containerd"},
-                                          {"docker/overlay2/", "docker"},     {"containers/storage/overlay/", "podman"}};
+static const struct sign mount_signs[] = {
+    {"docker/containers/", "docker"},  {"io.containerd.grpc.v1.cri", "containerd"},
+    {"overlay-containers/", "podman"}, {"io.containerd.snapshotter", "containerd"},
+    {"docker/overlay2/", "docker"},    {"containers/storage/overlay/", "podman"}};
 
 static const char *find_sign(const struct sign *list, size_t n, const char *text)
 {
@@ -135,7 +141,8 @@ static void redact_containerenv(const struct rp_probe *p, struct rp_buf *text)
         char *name = image + (image[0] == '"'), *digest = strstr(name, "@sha256:");
         name[digest ? (size_t)(digest - name) : strcspn(name, "\"")] = 0;
         size_t first = strcspn(name, "/");
-        if (name[first] == '/' && (memchr(name, '.', first) || memchr(name, ':', first) || strncmp(name, "localhost/", 10) == 0))
+        if (name[first] == '/' &&
+            (memchr(name, '.', first) || memchr(name, ':', first) || strncmp(name, "localhost/", 10) == 0))
             name += first + 1;
         if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-/:")] == 0)
             rp_buf_printf(&out, "image=\"%s\"\n", name);
@@ -191,7 +198,10 @@ static void put_kubernetes(struct rp_probe *p, const struct rp_engine *e)
     const char *group = t.state == RP_STATE_OK ? t.bytes.data : "";
     if (strstr(group, "kubepods"))
         rp_put_str(pod, "quality_of_service",
-                   strstr(group, "besteffort") ? "best effort" : strstr(group, "burstable") ? "burstable" : "guaranteed", t.path);
+                   strstr(group, "besteffort")  ? "best effort"
+                   : strstr(group, "burstable") ? "burstable"
+                                                : "guaranteed",
+                   t.path);
     else
         rp_put_state(pod, "quality_of_service", &t);
     json_object_set_new(p->out, "kubernetes", pod);

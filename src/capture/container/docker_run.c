@@ -1,9 +1,10 @@
 /* The launch: a `docker run` command line that would give a container like this one, flag by flag.
  *
- * A flag is known when the kernel reports what it sets: a limit, a size, a mount, a device, a namespace. It is inferred when it is the
- * usual reason for several things: --privileged, --net=host, --gpus. Docker's defaults give no flag. Variables give none either: they
- * may come from the image, and the environment probe has them. The host's side of a mount cannot be seen from inside, or only relative to
- * its file system: it is shown as HOST, or as VOLUME for a volume of the engine. */
+ * A flag is known when the kernel reports what it sets: a limit, a size, a mount, a device, a namespace. It is inferred
+ * when it is the usual reason for several things: --privileged, --net=host, --gpus. Docker's defaults give no flag.
+ * Variables give none either: they may come from the image, and the environment probe has them. The host's side of a
+ * mount cannot be seen from inside, or only relative to its file system: it is shown as HOST, or as VOLUME for a volume
+ * of the engine. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/container/security.h"
@@ -44,9 +45,10 @@ static void add_word(struct rp_buf *out, const char *word)
     rp_buf_puts(out, "'");
 }
 
-/* name and value are words of the command line; value may be NULL. The key "kind:thing" identifies one of several flags of a kind. */
-static void add_flag_for(struct docker_launch *l, json_t *group, const char *kind, const char *thing, const char *name, const char *value,
-                         const char *source)
+/* name and value are words of the command line; value may be NULL. The key "kind:thing" identifies one of several flags
+ * of a kind. */
+static void add_flag_for(struct docker_launch *l, json_t *group, const char *kind, const char *thing, const char *name,
+                         const char *value, const char *source)
 {
     RP_BUF text = {0};
     RP_FREE char *key = rp_asprintf("%s%s%.120s", kind, *thing ? ":" : "", thing);
@@ -60,7 +62,8 @@ static void add_flag_for(struct docker_launch *l, json_t *group, const char *kin
     rp_buf_printf(&l->command, " %s", text.data);
 }
 
-static void add_flag(struct docker_launch *l, json_t *group, const char *key, const char *name, const char *value, const char *source)
+static void add_flag(struct docker_launch *l, json_t *group, const char *key, const char *name, const char *value,
+                     const char *source)
 {
     add_flag_for(l, group, key, "", name, value, source);
 }
@@ -119,8 +122,9 @@ static void add_ulimits(struct docker_launch *l)
         if (usual)
             continue;
         RP_FREE char *key = rp_asprintf("ulimit-%s", limits[i].name);
-        RP_FREE char *value = soft == hard ? rp_asprintf("%s=%lld", limits[i].name, (long long)soft)
-                                           : rp_asprintf("%s=%lld:%lld", limits[i].name, (long long)soft, (long long)hard);
+        RP_FREE char *value = soft == hard
+                                  ? rp_asprintf("%s=%lld", limits[i].name, (long long)soft)
+                                  : rp_asprintf("%s=%lld:%lld", limits[i].name, (long long)soft, (long long)hard);
         add_flag(l, l->known, key, "--ulimit", value, "/proc/self/limits");
     }
 }
@@ -192,10 +196,12 @@ static int is_usual_mount(const char *point)
            begins_with(point, "/dev/");
 }
 
-/* Files that the NVIDIA runtime mounts from the driver, in the places of a driver's files: a user's mount may be called nvidia too. */
+/* Files that the NVIDIA runtime mounts from the driver, in the places of a driver's files: a user's mount may be called
+ * nvidia too. */
 static int is_driver_file(const char *point)
 {
-    static const char *const names[] = {"libcuda.so", "libcudadebugger.so", "libnvcuvid.so", "libnvoptix.so", "nvoptix.bin"};
+    static const char *const names[] = {"libcuda.so", "libcudadebugger.so", "libnvcuvid.so", "libnvoptix.so",
+                                        "nvoptix.bin"};
     static const char *const places[] = {"/usr/", "/lib", "/etc/", "/run/", "/var/run/", "/proc/", "/dev/"};
     const char *base = strrchr(point, '/') + 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -253,8 +259,9 @@ static void add_mounts(struct docker_launch *l)
 
 static void add_devices(struct docker_launch *l)
 {
-    static const char *const usual[] = {"console", "core", "fd", "full", "hugepages", "initctl", "log", "mqueue", "null", "ptmx", "pts",
-                                        "random", "shm", "stderr", "stdin", "stdout", "termination-log", "tty", "urandom", "zero"};
+    static const char *const usual[] = {
+        "console", "core", "fd",     "full",  "hugepages", "initctl",         "log", "mqueue",  "null", "ptmx", "pts",
+        "random",  "shm",  "stderr", "stdin", "stdout",    "termination-log", "tty", "urandom", "zero"};
     RP_DIRLIST d = {0};
     if (l->privileged == 1) /* which gives every device */
         return;
@@ -266,7 +273,8 @@ static void add_devices(struct docker_launch *l)
     }
 }
 
-/* --gpus and the older --runtime=nvidia set the same variable. Images set it too, so it counts only where the driver is present. */
+/* --gpus and the older --runtime=nvidia set the same variable. Images set it too, so it counts only where the driver is
+ * present. */
 static void add_gpus(struct docker_launch *l)
 {
     RP_TEXT env = {0};

@@ -1,4 +1,5 @@
-/* What this process may do: capabilities, system call filter, namespaces; and what follows from them about its container. */
+/* What this process may do: capabilities, system call filter, namespaces; and what follows from them about its
+ * container. */
 #include "capture/container/security.h"
 
 #include <inttypes.h>
@@ -35,8 +36,8 @@ void rp_security_fini(struct rp_security *s)
 
 static void redact_status_line(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
-    static const char *const kept[] = {"CapAmb:", "CapBnd:", "CapEff:", "CapInh:", "CapPrm:", "Cpus_allowed", "Mems_allowed", "NoNewPrivs:",
-                                       "Seccomp"};
+    static const char *const kept[] = {"CapAmb:",      "CapBnd:",      "CapEff:",     "CapInh:", "CapPrm:",
+                                       "Cpus_allowed", "Mems_allowed", "NoNewPrivs:", "Seccomp"};
     int real, effective;
     (void)p;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -62,7 +63,8 @@ void rp_security_read(struct rp_security *s, const struct rp_probe *p)
     s->all = ((uint64_t)1 << RP_CAPABILITIES) - 1;
     if (last.state == RP_STATE_OK && rp_parse_count(last.bytes.data, &n) == 0 && n < 63)
         s->all = ((uint64_t)1 << (n + 1)) - 1;
-    RP_FREE char *filter = rp_text_field(&s->status, "Seccomp", ':'), *no_new = rp_text_field(&s->status, "NoNewPrivs", ':');
+    RP_FREE char *filter = rp_text_field(&s->status, "Seccomp", ':'),
+                 *no_new = rp_text_field(&s->status, "NoNewPrivs", ':');
     if (filter && rp_parse_count(filter, &n) == 0 && n <= 2)
         s->seccomp = (int)n;
     if (no_new && rp_parse_count(no_new, &n) == 0 && n <= 1)
@@ -71,7 +73,8 @@ void rp_security_read(struct rp_security *s, const struct rp_probe *p)
 
 int rp_is_privileged(const struct rp_security *s, const struct rp_mounts *m)
 {
-    static const char *const masks[] = {"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/sysrq-trigger", "/sys/firmware"};
+    static const char *const masks[] = {"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/sysrq-trigger",
+                                        "/sys/firmware"};
     const struct rp_mount *sys = rp_mounts_at(m, "/sys");
     char none[8];
     if (!s->known || s->seccomp < 0 || m->text.state != RP_STATE_OK)
@@ -98,8 +101,9 @@ enum { NAMESPACES = sizeof first / sizeof *first };
 
 enum rp_namespace rp_namespace_of(const struct rp_probe *p, const char *name, struct rp_text *t)
 {
-    static const char *const paths[NAMESPACES] = {"/proc/self/ns/cgroup", "/proc/self/ns/ipc",  "/proc/self/ns/mnt",  "/proc/self/ns/net",
-                                                  "/proc/self/ns/pid",    "/proc/self/ns/time", "/proc/self/ns/user", "/proc/self/ns/uts"};
+    static const char *const paths[NAMESPACES] = {"/proc/self/ns/cgroup", "/proc/self/ns/ipc", "/proc/self/ns/mnt",
+                                                  "/proc/self/ns/net",    "/proc/self/ns/pid", "/proc/self/ns/time",
+                                                  "/proc/self/ns/user",   "/proc/self/ns/uts"};
     size_t k = 0;
     while (k < NAMESPACES - 1 && strcmp(first[k].name, name) != 0)
         k++;
@@ -143,7 +147,11 @@ static void put_namespaces(struct rp_probe *p)
     for (size_t i = 0; i < NAMESPACES; i++) {
         RP_TEXT t;
         enum rp_namespace n = rp_namespace_of(p, first[i].name, &t);
-        rp_put_found(all, first[i].name, n == RP_NAMESPACE_UNKNOWN ? NULL : n == RP_NAMESPACE_HOST ? "host" : "own", &t);
+        rp_put_found(all, first[i].name,
+                     n == RP_NAMESPACE_UNKNOWN ? NULL
+                     : n == RP_NAMESPACE_HOST  ? "host"
+                                               : "own",
+                     &t);
     }
     json_object_set_new(p->out, "namespaces", all);
 }
@@ -193,7 +201,8 @@ void rp_probe_security(struct rp_probe *p)
     if (e.name[0] && privileged >= 0)
         rp_put_str(p->out, "privileged", privileged ? "yes" : "no", status_path);
     else if (e.name[0] && s.known && m.text.state == RP_STATE_OK)
-        rp_put(p->out, "privileged", RP_STATE_DENIED, NULL, RP_MOUNTS_PATH, NULL, "unknown because /sys is not mounted");
+        rp_put(p->out, "privileged", RP_STATE_DENIED, NULL, RP_MOUNTS_PATH, NULL,
+               "unknown because /sys is not mounted");
     else
         rp_put_state(p->out, "privileged", &s.status); /* no container: absent */
 }

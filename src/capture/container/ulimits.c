@@ -1,4 +1,5 @@
-/* What this process may take: the limits of processes, shared memory, and the kernel's own numbers of tasks and maps. */
+/* What this process may take: the limits of processes, shared memory, and the kernel's
+ * own numbers of tasks and maps. */
 #include "capture/host/mounts.h"
 
 #include <stdio.h>
@@ -40,7 +41,8 @@ static void put_bounds(struct rp_probe *p)
     }
 }
 
-/* Shared memory is what data loaders and NCCL exchange buffers in; without a mount of its own it is a directory of /. */
+/* Shared memory is what data loaders and NCCL exchange buffers in; without a mount of its
+ * own it is a directory of /. */
 static void put_shared_memory(struct rp_probe *p)
 {
     int64_t total, available;

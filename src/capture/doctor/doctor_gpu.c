@@ -48,7 +48,8 @@ static const char *driver_remedy(const struct rp_doctor *d)
 {
     if (in_wsl(d))
         return "update NVIDIA's driver on Windows, then wsl --shutdown; never install a Linux driver in WSL";
-    return on_jetson(d) ? "apt install nvidia-jetpack # the driver is a part of it, and of the image that was flashed" : DRIVER;
+    return on_jetson(d) ? "apt install nvidia-jetpack # the driver is a part of it, and of the image that was flashed"
+                        : DRIVER;
 }
 
 /* NVIDIA's GPUs on the PCI bus, with or without a driver. */
@@ -120,10 +121,12 @@ void rp_doctor_driver_age(struct rp_doctor *d)
     const char *driver = module_version(d), *cuda = rp_known_text(d->probes, "gpu.cuda_runtime_version");
     const char *oldest = oldest_driver(cuda ? cuda : "12.9");
     if (driver && oldest && rp_compare_versions(driver, oldest) < 0)
-        rp_doctor_report(d, RP_DOCTOR_STOP, driver_remedy(d), "%s; CUDA %s needs %s", driver, cuda ? cuda : "12", oldest);
+        rp_doctor_report(d, RP_DOCTOR_STOP, driver_remedy(d), "%s; CUDA %s needs %s", driver, cuda ? cuda : "12",
+                         oldest);
 }
 
-/* After an update without a restart the libraries are newer than the module that is loaded; a container may bring its own. */
+/* After an update without a restart the libraries are newer than the module that is loaded; a container may bring its
+ * own. */
 void rp_doctor_libraries(struct rp_doctor *d)
 {
     const char *module = rp_known_text(d->probes, "nvidia.version"), *name;
@@ -131,8 +134,10 @@ void rp_doctor_libraries(struct rp_doctor *d)
     json_object_foreach((json_t *)rp_group(d->probes, "cuda.libraries"), name, library) {
         const char *version = rp_known_text(library, "version");
         if (module && version && strncmp(name, "libnvidia-ml.so", 15) == 0 && strcmp(module, version) != 0)
-            rp_doctor_report(d, STOP, rp_doctor_in_container(d) ? "remove NVIDIA's driver packages from the image" : "reboot # or reload it",
-                    "%s is %s, the kernel module %s", name, version, module);
+            rp_doctor_report(d, STOP,
+                             rp_doctor_in_container(d) ? "remove NVIDIA's driver packages from the image"
+                                                       : "reboot # or reload it",
+                             "%s is %s, the kernel module %s", name, version, module);
     }
 }
 
@@ -158,7 +163,8 @@ void rp_doctor_worker(struct rp_doctor *d)
     if (strcmp(state, "error") == 0)
         rp_doctor_report(d, RP_DOCTOR_STOP, "dmesg | grep -i -e nvrm -e xid", "%.220s", *why ? why : "it failed");
     else if (rp_known_is(d->probes, "here.gpu_worker", "no"))
-        rp_doctor_report(d, gpu_wanted(d) ? RP_DOCTOR_STOP : RP_DOCTOR_NOTE, "make CUDA=1", "this build has none: it sees no GPU");
+        rp_doctor_report(d, gpu_wanted(d) ? RP_DOCTOR_STOP : RP_DOCTOR_NOTE, "make CUDA=1",
+                         "this build has none: it sees no GPU");
     else if (*why && gpu_wanted(d))
         rp_doctor_report(d, RP_DOCTOR_STOP, "use a system with glibc 2.28 or newer", "%.220s", why);
 }
@@ -228,14 +234,17 @@ static const struct gpu_check gpu_checks[] = {
     {"gpu_mode", SLOW, "nvidia-smi -mig 0", WHERE("mig_mode", "enabled", "MIG is on: a run gets one instance")},
     {"gpu_users", SLOW, APPS, COUNTED("processes", "computing")},
     {"gpu_users", SLOW, APPS, COUNTED("processes_mps", "by MPS")},
-    {"gpu_throttling", SLOW, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", .kind = WITH, .look = look_at_throttling},
+    {"gpu_throttling", SLOW, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", .kind = WITH,
+     .look = look_at_throttling},
     {"gpu_power", SLOW, "nvidia-smi -pl WATTS", LESS("power_limit", "power_limit_default", "limit ")},
     {"gpu_clocks", SLOW, "nvidia-smi -rac", LESS("clock_sm_application", "clock_sm_default", "SM set to ")},
-    {"gpu_clocks", NOTE, "nvidia-smi -ac MEMORY,SM # of nvidia-smi -q -d SUPPORTED_CLOCKS", LESS("clock_sm_application", "clock_sm_max",
-     "SM set to ")},
-    {"gpu_bus", SLOW, "put the card into another slot, or reseat it", LESS("pcie_width", "pcie_width_max", "PCIe lanes: ")},
+    {"gpu_clocks", NOTE, "nvidia-smi -ac MEMORY,SM # of nvidia-smi -q -d SUPPORTED_CLOCKS",
+     LESS("clock_sm_application", "clock_sm_max", "SM set to ")},
+    {"gpu_bus", SLOW, "put the card into another slot, or reseat it",
+     LESS("pcie_width", "pcie_width_max", "PCIe lanes: ")},
     {"nvlink", SLOW, "nvidia-smi nvlink --status && dmesg | grep -i nvlink", .kind = WITH, .look = look_at_links},
-    {"persistence", NOTE, "nvidia-smi -pm 1", WHERE("persistence", "disabled", "off: the first call waits for the driver")},
+    {"persistence", NOTE, "nvidia-smi -pm 1",
+     WHERE("persistence", "disabled", "off: the first call waits for the driver")},
 };
 enum { GPU_CHECKS = sizeof gpu_checks / sizeof *gpu_checks };
 
@@ -250,7 +259,8 @@ static void look_at(const struct gpu_check *c, const json_t *gpu, struct rp_buf 
         rp_buf_puts(&found, c->words);
     if (c->kind == COUNT && rp_known_number(gpu, c->field, &a) == 0 && a > 0)
         rp_buf_printf(&found, "%.0f %s", a, c->other);
-    if (c->kind == BELOW && rp_known_number(gpu, c->field, &a) == 0 && rp_known_number(gpu, c->other, &b) == 0 && a < b) {
+    if (c->kind == BELOW && rp_known_number(gpu, c->field, &a) == 0 && rp_known_number(gpu, c->other, &b) == 0 &&
+        a < b) {
         const char *unit = rp_leaf(rp_value_at(gpu, c->field)).unit;
         char now[32], most[32];
         rp_show_number(now, a, unit);
@@ -295,7 +305,9 @@ void rp_doctor_gpus(struct rp_doctor *d)
 {
     for (int i = 0, end; i < GPU_CHECKS; i = end) {
         const struct gpu_check *c = &gpu_checks[i];
-        for (end = i + 1; end < GPU_CHECKS && strcmp(c->id, gpu_checks[end].id) == 0 && c->severity == gpu_checks[end].severity; end++)
+        for (end = i + 1;
+             end < GPU_CHECKS && strcmp(c->id, gpu_checks[end].id) == 0 && c->severity == gpu_checks[end].severity;
+             end++)
             ;
         if (strcmp(c->id, d->check) == 0)
             report_gpus(d, c, &gpu_checks[end]);
@@ -305,9 +317,10 @@ void rp_doctor_gpus(struct rp_doctor *d)
 void rp_doctor_fabric(struct rp_doctor *d)
 {
     rp_doctor_gpus(d);
-    if (rp_known(d->probes, "nvidia.nvswitches") && strcmp(rp_state_at(d->probes, "nvidia.fabric_manager"), "absent") == 0 &&
-        !rp_doctor_in_container(d))
-        rp_doctor_report(d, RP_DOCTOR_STOP, "systemctl start nvidia-fabricmanager", "NVSwitches without nvidia-fabricmanager");
+    if (rp_known(d->probes, "nvidia.nvswitches") &&
+        strcmp(rp_state_at(d->probes, "nvidia.fabric_manager"), "absent") == 0 && !rp_doctor_in_container(d))
+        rp_doctor_report(d, RP_DOCTOR_STOP, "systemctl start nvidia-fabricmanager",
+                         "NVSwitches without nvidia-fabricmanager");
 }
 
 /* ---- between GPUs ---- */
@@ -322,7 +335,8 @@ void rp_doctor_nccl(struct rp_doctor *d)
         if (!version && strcmp(name, "libnccl.so.2") == 0)
             version = rp_known_text(library, "version");
     if (version && strchr(version, '.') && rp_compare_versions(version, NCCL_OLD) < 0) /* "2" is only the soname */
-        rp_doctor_report(d, SLOW, "apt install libnccl2 # or pip install -U nvidia-nccl-cu12", "%s, older than " NCCL_OLD, version);
+        rp_doctor_report(d, SLOW, "apt install libnccl2 # or pip install -U nvidia-nccl-cu12",
+                         "%s, older than " NCCL_OLD, version);
 }
 
 static int active_rdma(const struct rp_doctor *d)
@@ -363,5 +377,6 @@ void rp_doctor_memlock(struct rp_doctor *d)
     if (rp_known_number(d->probes, "limits.memlock.soft", &limit) < 0 || !(gpu_wanted(d) || active_rdma(d)))
         return;
     rp_show_number(text, limit, "B");
-    rp_doctor_report(d, RP_DOCTOR_SLOW, rp_doctor_in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
+    rp_doctor_report(d, RP_DOCTOR_SLOW,
+                     rp_doctor_in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
 }

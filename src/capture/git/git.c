@@ -1,9 +1,10 @@
 /* The state of the git repositories that a run depends on: of the working directory, and of every --repo.
  *
- * Nothing of a repository, the user or the system is executed: hooks, filters and monitors do not exist in libgit2, no configuration but
- * the repository's own is read (safe.directory excepted, git_open.c), and the index is not written. All of it happens in child processes
- * with limits, one for each part, so that a hostile or huge repository costs some seconds at most, takes nothing else with it, and keeps
- * the values found so far. The document has a group for each: "workdir", and the others by the name of their directory. */
+ * Nothing of a repository, the user or the system is executed: hooks, filters and monitors do not exist in libgit2, no
+ * configuration but the repository's own is read (safe.directory excepted, git_open.c), and the index is not written.
+ * All of it happens in child processes with limits, one for each part, so that a hostile or huge repository costs some
+ * seconds at most, takes nothing else with it, and keeps the values found so far. The document has a group for each:
+ * "workdir", and the others by the name of their directory. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -25,10 +26,13 @@ static const struct part {
     void (*run)(const struct rp_git_job *j, json_t *out);
     const char *names[12]; /* ended by NULL */
 } parts[] = {
-    {rp_git_head, {"commit", "branch", "upstream", "url", "remotes", "object_format", "layout", "shallow", "operation", "alternates"}},
+    {rp_git_head,
+     {"commit", "branch", "upstream", "url", "remotes", "object_format", "layout", "shallow", "operation",
+      "alternates"}},
     {rp_git_history, {"describe", "ahead", "behind"}},
     {rp_git_changes,
-     {"modified", "untracked", "changed_files", "changed_left_out", "untracked_files", "untracked_left_out", "withheld", "changes_sha256"}},
+     {"modified", "untracked", "changed_files", "changed_left_out", "untracked_files", "untracked_left_out", "withheld",
+      "changes_sha256"}},
     {rp_git_submodules, {"submodules", "submodules_changed"}},
 };
 enum { PARTS = sizeof parts / sizeof *parts };
@@ -55,13 +59,15 @@ struct git_question {
     const struct part *part;
 };
 
-/* The values of a part, with "failed" where some of them are missing, or {"state", "detail"?} when the repository cannot be opened. */
+/* The values of a part, with "failed" where some of them are missing, or {"state", "detail"?} when the repository
+ * cannot be opened. */
 static json_t *read_part(const void *arg, struct rp_buf *rest)
 {
     (void)rest;
     const struct git_question *q = arg;
     const char *detail = NULL;
-    struct rp_git_job j = {.p = q->p, .dir = q->dir, .deadline = rp_now_ns() + (PATIENCE_MS - SPARE_MS) * UINT64_C(1000000)};
+    struct rp_git_job j = {
+        .p = q->p, .dir = q->dir, .deadline = rp_now_ns() + (PATIENCE_MS - SPARE_MS) * UINT64_C(1000000)};
     json_t *out = json_object();
     if (rp_git_begin() < 0)
         return json_pack("{s:s, s:s}", "state", rp_state_name(RP_STATE_ERROR), "detail", rp_git_failure());
@@ -110,7 +116,8 @@ static void mark_dirty(json_t *out)
         json_object_set_new(d, "value", json_sprintf("%s-dirty", text));
 }
 
-/* The last part of the i-th --repo's path, of letters, digits, '_' and '-'; a placeholder for secrets and identities. */
+/* The last part of the i-th --repo's path, of letters, digits, '_' and '-';
+ * a placeholder for secrets and identities. */
 static char *base_of(const struct rp_capture_opts *o, int i)
 {
     RP_FREE char *real = realpath(o->repos[i], NULL);
@@ -155,7 +162,8 @@ static json_t *query_repository(const struct rp_probe *p, const char *arg)
     return out;
 }
 
-/* The answers come from a process that read what strangers wrote, or from a record: only values of the documented form pass. */
+/* The answers come from a process that read what strangers wrote, or from a record: only values of the documented form
+ * pass. */
 static void put_repository(struct rp_probe *p, const char *name)
 {
     static const struct rp_sender sender = {rp_git_source, "not of the form of a value"};
@@ -181,7 +189,7 @@ void rp_probe_git(struct rp_probe *p)
         put_repository(p, name);
     }
     json_object_foreach(json_object_get(p->recorded, "answers"), key, answer)
-        if (strncmp(key, "git ", 4) == 0 && key[4] && strspn(key + 4, letters) == strlen(key + 4) && strlen(key) < NAME_BYTES + 12 &&
-            !json_object_get(p->out, key + 4))
+        if (strncmp(key, "git ", 4) == 0 && key[4] && strspn(key + 4, letters) == strlen(key + 4) &&
+            strlen(key) < NAME_BYTES + 12 && !json_object_get(p->out, key + 4))
             put_repository(p, key + 4);
 }

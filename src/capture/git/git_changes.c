@@ -63,10 +63,12 @@ static int by_path(const void *a, const void *b)
     return c ? c : (x->status > y->status) - (x->status < y->status);
 }
 
-/* Is it absent because a sparse checkout leaves it out? libgit2 takes such files for deleted. One that is there was changed by hand. */
+/* Is it absent because a sparse checkout leaves it out? libgit2 takes such files for deleted. One that is there was
+ * changed by hand. */
 static int is_left_out(git_index *index, const git_diff_delta *d)
 {
-    const git_index_entry *e = index && d->status == GIT_DELTA_DELETED ? git_index_get_bypath(index, d->old_file.path, 0) : NULL;
+    const git_index_entry *e =
+        index && d->status == GIT_DELTA_DELETED ? git_index_get_bypath(index, d->old_file.path, 0) : NULL;
     return e && e->flags_extended & GIT_INDEX_ENTRY_SKIP_WORKTREE && git_oid_equal(&e->id, &d->old_file.id);
 }
 
@@ -90,7 +92,8 @@ static size_t list_differences(const git_diff_delta **delta, git_diff *diff, git
 static int is_its_pointer(const struct rp_buf *from, const char *sha256)
 {
     static const char head[] = "version https://git-lfs.github.com/spec/v1\n";
-    return from->size < 512 && strncmp(rp_buf_text(from), head, sizeof head - 1) == 0 && *sha256 && strstr(rp_buf_text(from), sha256) != NULL;
+    return from->size < 512 && strncmp(rp_buf_text(from), head, sizeof head - 1) == 0 && *sha256 &&
+           strstr(rp_buf_text(from), sha256) != NULL;
 }
 
 static int may_hold_password(const char *path, const struct rp_buf *bytes)
@@ -188,7 +191,8 @@ static void put_files(struct changes *c, json_t *out)
         } else if (json_array_size(c->unknown) < MAX_UNTRACKED)
             add_untracked(c, path_of(c->delta[i]));
     put_list(out, "untracked_files", c->unknown);
-    rp_put_int(out, "untracked_left_out", c->untracked - (int64_t)json_array_size(c->unknown), rp_git_source, "files and directories");
+    rp_put_int(out, "untracked_left_out", c->untracked - (int64_t)json_array_size(c->unknown), rp_git_source,
+               "files and directories");
     rp_put_int(out, "modified", c->modified, rp_git_source, "files"); /* in the index or the working directory; 0: clean */
     rp_put_int(out, "untracked", c->untracked, rp_git_source, "files and directories");
     if (i == c->n) {

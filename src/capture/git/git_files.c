@@ -20,7 +20,8 @@ int rp_git_read_old(struct rp_buf *bytes, git_repository *repo, const git_diff_f
     git_blob *blob = NULL;
     git_object_t type;
     size_t size;
-    if (git_repository_odb(&odb, repo) < 0 || git_odb_read_header(&size, &type, odb, &f->id) < 0 || type != GIT_OBJECT_BLOB)
+    if (git_repository_odb(&odb, repo) < 0 || git_odb_read_header(&size, &type, odb, &f->id) < 0 ||
+        type != GIT_OBJECT_BLOB)
         return -1;
     if (size > MAX_TEXT)
         return 0;

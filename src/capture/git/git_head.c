@@ -18,7 +18,8 @@ static int has_only(const char *s, size_t n, const char *also)
     return n > 0;
 }
 
-/* host or host:port; a port that is none may be the beginning of a password. Addresses are not shown, nor are those in brackets. */
+/* host or host:port; a port that is none may be the beginning of a password. Addresses are not shown, nor are those in
+ * brackets. */
 static int is_host(const char *s, size_t n)
 {
     const char *port = memchr(s, ':', n);
@@ -74,7 +75,9 @@ static int note_remote(const git_config_entry *e, void *ctx)
     RP_FREE char *name = rp_asprintf("%.*s", (int)n - 11, e->name + 7), *shown = rp_git_public_url(e->value);
     rp_hide(r->p, "url", shown ? shown : e->value, hidden);              /* without the login */
     int unsafe = strpbrk(e->value, "@?") || rp_is_secret_name(e->value); /* a hash would let a password be guessed */
-    const char *clear = shown ? shown : e->value, *url = unsafe && !shown ? "(withheld)" : r->p->opts->identify ? clear : hidden;
+    const char *clear = shown ? shown : e->value, *url = unsafe && !shown       ? "(withheld)"
+                                                         : r->p->opts->identify ? clear
+                                                                                : hidden;
     RP_FREE char *public = rp_public_name(r->p, "remote", name), *line = rp_asprintf("%s %s", public, url);
     rp_git_add_line(r->list, line);
     if (r->wanted && strcmp(name, r->wanted) == 0 && !json_object_get(r->out, "url")) /* of several, git fetches from the first */
@@ -86,7 +89,8 @@ static void put_remotes(const struct rp_git_job *j, json_t *out, const char *wan
 {
     struct remotes r = {.p = j->p, .wanted = wanted, .list = json_array(), .out = out};
     git_config *config = NULL;
-    if (git_repository_config(&config, j->repo) < 0 || git_config_foreach_match(config, "^remote\\..+\\.url$", note_remote, &r) < 0) {
+    if (git_repository_config(&config, j->repo) < 0 ||
+        git_config_foreach_match(config, "^remote\\..+\\.url$", note_remote, &r) < 0) {
         rp_git_fail(out, NULL);
         return;
     }
@@ -134,7 +138,8 @@ static void put_head(const struct rp_git_job *j, json_t *out)
     } else {
         git_oid_tostr(hex, sizeof hex, &commit); /* the object itself may be in another repository */
         rp_put_str(out, "commit", hex, rp_git_source);
-        put_name(j, out, "branch", git_repository_head_detached(j->repo) == 1 ? "(detached)" : git_reference_shorthand(head));
+        put_name(j, out, "branch",
+                 git_repository_head_detached(j->repo) == 1 ? "(detached)" : git_reference_shorthand(head));
     }
     put_origin(j, out, head);
 }

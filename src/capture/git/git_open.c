@@ -1,7 +1,7 @@
-/* Opening untrusted repositories. libgit2 has no hooks, monitors, external filters or diff programs; the remaining risk is where a
- * repository leads: .git, commondir and every file below may name or be a link to another repository of this user, core.worktree any
- * directory, objects/info/alternates anybody's objects, and its owner may be somebody else; include.path, submodules
- * and diff drivers lead elsewhere too. So only this file opens repositories. */
+/* Opening untrusted repositories. libgit2 has no hooks, monitors, external filters or diff programs; the remaining risk
+ * is where a repository leads: .git, commondir and every file below may name or be a link to another repository of this
+ * user, core.worktree any directory, objects/info/alternates anybody's objects, and its owner may be somebody else;
+ * include.path, submodules and diff drivers lead elsewhere too. So only this file opens repositories. */
 #include "base/text.h"
 #include "capture/git/git.h"
 
@@ -21,7 +21,8 @@ const char rp_git_source[] = "libgit2";
 
 int rp_git_begin(void)
 {
-    static const int levels[] = {GIT_CONFIG_LEVEL_PROGRAMDATA, GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG, GIT_CONFIG_LEVEL_GLOBAL};
+    static const int levels[] = {GIT_CONFIG_LEVEL_PROGRAMDATA, GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG,
+                                 GIT_CONFIG_LEVEL_GLOBAL};
     static const char *extensions[] = {"partialclone", "worktreeconfig", "preciousobjects"}; /* change nothing in what is read here */
     if (git_libgit2_init() < 0)
         return -1;
@@ -44,7 +45,8 @@ const char *rp_git_failure(void)
         return "its objects are in another repository, which is not read: git repack -a -d makes it whole";
     size_t n = 0;
     for (const char *s = e && e->message ? e->message : "libgit2 does not say why"; *s && n < sizeof text - 8;) {
-        size_t word = strcspn(s, " "), quoted = *s == '\'' && strchr(s + 1, '\'') ? (size_t)(strchr(s + 1, '\'') - s) + 1 : 0;
+        size_t word = strcspn(s, " "),
+               quoted = *s == '\'' && strchr(s + 1, '\'') ? (size_t)(strchr(s + 1, '\'') - s) + 1 : 0;
         if (quoted || memchr(s, '/', word)) {
             memcpy(text + n, "...", 3);
             n += 3;
@@ -78,7 +80,8 @@ static int is_ours(const char *path)
 {
     struct stat st;
     const char *sudo = geteuid() == 0 ? getenv("SUDO_UID") : NULL;
-    return !path || stat(path, &st) < 0 || st.st_uid == geteuid() || (sudo && *sudo && strtoul(sudo, NULL, 10) == st.st_uid);
+    return !path || stat(path, &st) < 0 || st.st_uid == geteuid() ||
+           (sudo && *sudo && strtoul(sudo, NULL, 10) == st.st_uid);
 }
 
 struct safe {
@@ -110,7 +113,8 @@ static int is_declared_safe(const char *dir)
 {
     const char *home = getenv("HOME"), *xdg = getenv("XDG_CONFIG_HOME");
     RP_FREE char *name = rp_strdup(dir), *own = rp_asprintf("%s/.gitconfig", home ? home : "");
-    RP_FREE char *shared = xdg && *xdg ? rp_asprintf("%s/git/config", xdg) : rp_asprintf("%s/.config/git/config", home ? home : "");
+    RP_FREE char *shared =
+        xdg && *xdg ? rp_asprintf("%s/git/config", xdg) : rp_asprintf("%s/.config/git/config", home ? home : "");
     const char *const files[] = {"/etc/gitconfig", shared, own};
     struct safe s = {.dir = name};
     for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
@@ -157,8 +161,10 @@ static char *first_line(const char *path)
 static int is_known_worktree(const char *git, const char *common, const char *link)
 {
     const char *name = strrchr(git, '/');
-    RP_FREE char *worktrees = rp_asprintf("%s/worktrees", common), *note = rp_asprintf("%s/gitdir", git), *back = first_line(note);
-    return (size_t)(name - git) == strlen(worktrees) && is_below(git, worktrees, strlen(worktrees)) && back && same_file(back, link);
+    RP_FREE char *worktrees = rp_asprintf("%s/worktrees", common), *note = rp_asprintf("%s/gitdir", git),
+                 *back = first_line(note);
+    return (size_t)(name - git) == strlen(worktrees) && is_below(git, worktrees, strlen(worktrees)) && back &&
+           same_file(back, link);
 }
 
 /* A working tree and its .git must know each other, and dir must be in it: else a repository that was unpacked from somewhere could have
@@ -171,18 +177,21 @@ static int is_outside_repository(git_repository *repo, const char *dir)
     const char *value;
     struct stat st;
     RP_FREE char *real = realpath(dir, NULL), *link = rp_asprintf("%s.git", work ? work : "");
-    RP_FREE char *git = realpath(git_repository_path(repo), NULL), *common = realpath(git_repository_commondir(repo), NULL);
+    RP_FREE char *git = realpath(git_repository_path(repo), NULL),
+                 *common = realpath(git_repository_commondir(repo), NULL);
     if (!real || !git || !common)
         return 1;
     int own = strcmp(git, common) == 0;
     if (!work) { /* bare: dir is in it, or it is the .git of a directory above, and no link */
         const char *base = strrchr(git, '/');
-        return !own || !(is_below(real, git, strlen(git)) || (strcmp(base, "/.git") == 0 && is_below(real, git, (size_t)(base - git))));
+        return !own || !(is_below(real, git, strlen(git)) ||
+                         (strcmp(base, "/.git") == 0 && is_below(real, git, (size_t)(base - git))));
     }
     if (lstat(link, &st) < 0 || !(own || is_known_worktree(git, common, link)))
         return 1;
     int known = S_ISDIR(st.st_mode) || !own ||
-                (git_repository_config_snapshot(&config, repo) == 0 && git_config_get_string(&value, config, "core.worktree") == 0);
+                (git_repository_config_snapshot(&config, repo) == 0 &&
+                 git_config_get_string(&value, config, "core.worktree") == 0);
     int both = is_below(real, work, strlen(work) - 1) && known && git_repository_discover(&back, work, 0, NULL) == 0 &&
                same_file(back.ptr, git);
     git_buf_dispose(&back);
@@ -213,7 +222,8 @@ static int has_links(int dir, const char *name, int depth)
     return found;
 }
 
-/* What git made holds no links: one for objects, branches, the index or the configuration would show another repository as this one. */
+/* What git made holds no links: one for objects, branches, the index or the configuration would show another repository
+ * as this one. */
 static int is_borrowed(const char *git)
 {
     static const char *const files[] = {"HEAD",  "commondir", "config", "config.worktree", "gitdir",
@@ -272,7 +282,8 @@ enum rp_state rp_git_open(git_repository **repo, const char *dir, int search, co
         !is_declared_safe(work ? work : git))
         *detail = "it belongs to another user: if you trust it, git config --global --add safe.directory DIRECTORY";
     else if (is_outside_repository(*repo, dir))
-        *detail = "its .git or core.worktree leads to a place that does not know this directory: give the repository's own directory";
+        *detail = "its .git or core.worktree leads to a place that does not know this directory: give the repository's "
+                  "own directory";
     else if (is_borrowed(git) || is_borrowed(git_repository_commondir(*repo)))
         *detail = "parts of its .git are links, perhaps into another repository: git clone makes one of its own";
     enum rp_state state = *detail ? RP_STATE_DENIED : RP_STATE_OK;

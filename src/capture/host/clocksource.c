@@ -42,9 +42,9 @@ static json_t *ask_discipline(const struct rp_probe *p, const char *arg)
     if (state < 0)
         return errno == EPERM ? json_pack("{s:b}", "denied", 1) : NULL;
     double unit = t.status & STA_NANO ? 1e-9 : 1e-6;
-    return json_pack("{s:b, s:f, s:f, s:f, s:f}", "synchronized", state != TIME_ERROR && !(t.status & STA_UNSYNC), "offset",
-                     (double)t.offset * unit, "error_max", (double)t.maxerror * 1e-6, "error_estimated", (double)t.esterror * 1e-6, "rate",
-                     (double)t.freq / 65536.0);
+    return json_pack("{s:b, s:f, s:f, s:f, s:f}", "synchronized", state != TIME_ERROR && !(t.status & STA_UNSYNC),
+                     "offset", (double)t.offset * unit, "error_max", (double)t.maxerror * 1e-6, "error_estimated",
+                     (double)t.esterror * 1e-6, "rate", (double)t.freq / 65536.0);
 }
 
 static void put_discipline(struct rp_probe *p)
@@ -90,7 +90,8 @@ static void put_keepers(struct rp_probe *p)
     json_decref(list);
 }
 
-/* TZ, else the target of /etc/localtime below zoneinfo/, else /etc/timezone; and the rule, which is the last line of a zone's file. */
+/* TZ, else the target of /etc/localtime below zoneinfo/, else /etc/timezone; and the rule, which is the last line of a
+ * zone's file. */
 static void put_zone(struct rp_probe *p)
 {
     RP_TEXT variables, link, file;
@@ -107,7 +108,9 @@ static void put_zone(struct rp_probe *p)
 
     rp_text_read(&file, p, "/etc/localtime");
     size_t n = file.state == RP_STATE_OK ? file.bytes.size : 0;
-    char *end = n > 5 && memcmp(file.bytes.data, "TZif", 4) == 0 && file.bytes.data[n - 1] == '\n' ? file.bytes.data + n - 1 : NULL;
+    char *end = n > 5 && memcmp(file.bytes.data, "TZif", 4) == 0 && file.bytes.data[n - 1] == '\n'
+                    ? file.bytes.data + n - 1
+                    : NULL;
     char *start = end ? memrchr(file.bytes.data, '\n', n - 1) : NULL;
     if (start) {
         *end = 0;

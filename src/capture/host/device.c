@@ -12,7 +12,8 @@ enum { MAX_NAMES = 8192, MAX_LISTED = 256 };
 int rp_is_plain_name(const char *name)
 {
     size_t n = strlen(name);
-    return n && n < 64 && name[0] != '.' && strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@+-") == n &&
+    return n && n < 64 && name[0] != '.' &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:@+-") == n &&
            strcmp(name, "state") != 0;
 }
 
@@ -22,7 +23,8 @@ const char *rp_join(char out[RP_PATH], const char *dir, const char *name)
     return out;
 }
 
-void rp_put_optional(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale, const char *unit)
+void rp_put_optional(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale,
+                     const char *unit)
 {
     RP_TEXT t;
     int64_t n;
@@ -93,8 +95,8 @@ void rp_put_names(const struct rp_probe *p, json_t *obj, const char *name, const
         rp_put_unlisted(obj, name, &d, dir);
 }
 
-void rp_put_each(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix, size_t max,
-                 void (*one)(const struct rp_probe *p, json_t *group, const char *dir, const char *name))
+void rp_put_each(const struct rp_probe *p, json_t *obj, const char *name, const char *dir, const char *prefix,
+                 size_t max, void (*one)(const struct rp_probe *p, json_t *group, const char *dir, const char *name))
 {
     RP_DIRLIST d = {0};
     rp_dirlist_read(&d, p, dir, MAX_NAMES);
@@ -111,8 +113,10 @@ void rp_put_each(const struct rp_probe *p, json_t *obj, const char *name, const 
 
 void rp_put_device(const struct rp_probe *p, json_t *obj, const char *dir)
 {
-    static const char *const keys[][2] = {
-        {"driver", "DRIVER"}, {"pci_address", "PCI_SLOT_NAME"}, {"pci_id", "PCI_ID"}, {"pci_subsystem", "PCI_SUBSYS_ID"}};
+    static const char *const keys[][2] = {{"driver", "DRIVER"},
+                                          {"pci_address", "PCI_SLOT_NAME"},
+                                          {"pci_id", "PCI_ID"},
+                                          {"pci_subsystem", "PCI_SUBSYS_ID"}};
     RP_TEXT t;
     char path[RP_PATH];
     rp_text_read(&t, p, rp_join(path, dir, "uevent"));

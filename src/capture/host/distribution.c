@@ -1,4 +1,5 @@
-/* The distribution, from os-release(5): NAME=value or NAME="value"; and the C library that programs here are linked to. */
+/* The distribution, from os-release(5): NAME=value or NAME="value"; and the C library that
+ * programs here are linked to. */
 #include "base/json.h"
 #include "capture/host/device.h"
 #include "capture/host/elf.h"
@@ -8,8 +9,12 @@
 /* {"path", "version", "package"} of the first C library found. */
 static json_t *ask_libc(const struct rp_probe *p, const char *arg)
 {
-    static const char *const glibc[] = {"/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6", "/lib64/libc.so.6",
-                                        "/usr/lib64/libc.so.6", "/usr/lib/libc.so.6", "/lib/libc.so.6"};
+    static const char *const glibc[] = {"/lib/x86_64-linux-gnu/libc.so.6",
+                                        "/lib/aarch64-linux-gnu/libc.so.6",
+                                        "/lib64/libc.so.6",
+                                        "/usr/lib64/libc.so.6",
+                                        "/usr/lib/libc.so.6",
+                                        "/lib/libc.so.6"};
     static const char *const musl[] = {"/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-aarch64.so.1"};
     (void)arg;
     for (size_t i = 0; i < sizeof glibc / sizeof *glibc; i++) {

@@ -16,8 +16,8 @@ static int read_at(int fd, void *out, size_t size, uint64_t offset)
 
 static int read_header(int fd, Elf64_Ehdr *h)
 {
-    return read_at(fd, h, sizeof *h, 0) == 0 && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 && h->e_ident[EI_CLASS] == ELFCLASS64 &&
-                   h->e_ident[EI_DATA] == ELFDATA2LSB
+    return read_at(fd, h, sizeof *h, 0) == 0 && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
+                   h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB
                ? 0
                : -1;
 }
@@ -32,7 +32,8 @@ static int find_build_id(const unsigned char *notes, size_t size, char out[RP_BU
         size_t name = ((size_t)n.n_namesz + 3) & ~(size_t)3, content = ((size_t)n.n_descsz + 3) & ~(size_t)3;
         if (name > size - at || content > size - at - name)
             return -1;
-        if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && memcmp(notes + at, "GNU", 4) == 0 && n.n_descsz && n.n_descsz <= 64) {
+        if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && memcmp(notes + at, "GNU", 4) == 0 && n.n_descsz &&
+            n.n_descsz <= 64) {
             rp_hex(out, notes + at + name, n.n_descsz);
             return 0;
         }
@@ -53,7 +54,8 @@ int rp_elf_build_id(int fd, char out[RP_BUILD_ID])
         if (segment.p_type != PT_NOTE || segment.p_filesz > MAX_NOTES)
             continue;
         RP_FREE unsigned char *notes = rp_alloc(segment.p_filesz + 1);
-        if (read_at(fd, notes, segment.p_filesz, segment.p_offset) == 0 && find_build_id(notes, segment.p_filesz, out) == 0)
+        if (read_at(fd, notes, segment.p_filesz, segment.p_offset) == 0 &&
+            find_build_id(notes, segment.p_filesz, out) == 0)
             return 0;
     }
     return -1;

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* A family of names. Where others share the first word (Terraform's TF_VAR_, addresses in OMPI_MCA_), only parts of it. */
+/* A family of names. Where others share the first word (Terraform's TF_VAR_, addresses
+ * in OMPI_MCA_), only parts of it. */
 static const char *const prefixes[] = {
     "BLIS_",           "CUBLAS_",         "CUDA_",           "CUDNN_",          "CUFFT_",          "FI_",             "GDRCOPY_",
     "GOMP_",           "GPU_MAX_",        "HCOLL_",          "HIP_",            "HSA_",            "IBV_",            "I_MPI_",
@@ -37,8 +38,10 @@ enum rp_variable rp_environment_allows(const char *name, size_t n)
 
 int rp_environment_is_odd(const char *name, const char *value)
 {
-    static const char *const ends[] = {"_THREADS", "_NTHREADS", "_COUNT", "_SIZE", "_LIMIT", "_TIMEOUT", "_STACKSIZE", "HASHSEED"};
-    static const char *const words[] = {"auto", "max", "none", "unlimited", "random", "dynamic", "true", "false", "yes", "no", "on", "off"};
+    static const char *const ends[] = {"_THREADS", "_NTHREADS", "_COUNT",     "_SIZE",
+                                       "_LIMIT",   "_TIMEOUT",  "_STACKSIZE", "HASHSEED"};
+    static const char *const words[] = {"auto", "max",   "none", "unlimited", "random", "dynamic",
+                                        "true", "false", "yes",  "no",        "on",     "off"};
     size_t n = strlen(name), letters = 0;
     int number = 0;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)

@@ -23,7 +23,8 @@ static json_t *ask_digest(const struct rp_probe *p, const char *path)
     if (state == RP_STATE_ABSENT)
         return NULL;
     if (state != RP_STATE_OK)
-        return json_pack("{s:s, s:s*}", "state", rp_state_name(state), "detail", state == RP_STATE_ERROR ? detail : NULL);
+        return json_pack("{s:s, s:s*}", "state", rp_state_name(state), "detail",
+                         state == RP_STATE_ERROR ? detail : NULL);
     if (rp_sha256_fd(hex, fd, path, &size, &ignored) < 0)
         return json_pack("{s:s, s:s}", "state", "error", "detail", "cannot be read");
     return json_pack("{s:s, s:I}", "sha256", hex, "size", (json_int_t)size);
@@ -39,7 +40,8 @@ static void put_digest(struct rp_probe *p)
         rp_put_int(p->out, "size", json_integer_value(size), self, "B");
         return;
     }
-    enum rp_state state = answer ? rp_state_named(json_string_value(json_object_get(answer, "state"))) : RP_STATE_ABSENT;
+    enum rp_state state =
+        answer ? rp_state_named(json_string_value(json_object_get(answer, "state"))) : RP_STATE_ABSENT;
     state = state == RP_STATE_OK ? RP_STATE_ERROR : state;
     const char *detail = rp_is_line(said) && json_string_length(said) ? json_string_value(said) : NULL;
     detail = state != RP_STATE_ERROR ? NULL : detail ? detail : "not a digest";

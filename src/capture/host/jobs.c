@@ -52,8 +52,10 @@ static const struct fact lsf[] = {{"job_id", "LSB_JOBID", TEXT},
                                   {"tasks", "LSB_DJOB_NUMPROC", NUMBER},
                                   {"rank", "JSM_NAMESPACE_RANK", NUMBER},
                                   {0}};
-static const struct fact kubernetes[] = {
-    {"service_port", "KUBERNETES_SERVICE_PORT", NUMBER}, {"job_index", "JOB_COMPLETION_INDEX", NUMBER}, {"pod", "HOSTNAME", HIDDEN}, {0}};
+static const struct fact kubernetes[] = {{"service_port", "KUBERNETES_SERVICE_PORT", NUMBER},
+                                         {"job_index", "JOB_COMPLETION_INDEX", NUMBER},
+                                         {"pod", "HOSTNAME", HIDDEN},
+                                         {0}};
 static const struct fact open_mpi[] = {{"version", "OMPI_VERSION", TEXT},
                                        {"rank", "OMPI_COMM_WORLD_RANK", NUMBER},
                                        {"tasks", "OMPI_COMM_WORLD_SIZE", NUMBER},

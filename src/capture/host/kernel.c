@@ -24,8 +24,9 @@ static const char *const kept[] = {
     "threadirqs", "transparent_hugepage", "tsa", "tsc", "tsx", "tsx_async_abort", "vmscape", "vsyscall",
 };
 /* Modules whose parameters do, by their documented names; those of the driver all begin alike. */
-static const char *const kept_modules[] = {"kvm.", "kvm_amd.", "kvm_intel.", "mlx5_core.", "nouveau.", "nvidia.NVreg_", "nvidia-drm.",
-                                           "nvidia_drm.", "nvidia-uvm.uvm_", "nvidia_uvm.uvm_", "nvme.", "nvme_core."};
+static const char *const kept_modules[] = {
+    "kvm.",        "kvm_amd.",    "kvm_intel.",      "mlx5_core.",      "nouveau.", "nvidia.NVreg_",
+    "nvidia-drm.", "nvidia_drm.", "nvidia-uvm.uvm_", "nvidia_uvm.uvm_", "nvme.",    "nvme_core."};
 static const char *const module_parameters[] = {
     "avic", "enable_apicv", "ept", "fbdev", "halt_poll_ns", "ignore_msrs", "io_queue_depth", "io_timeout", "max_host_mem_size_mb",
     "modeset", "multipath", "nested", "npt", "nx_huge_pages", "poll_queues", "probe_vf", "prof_sel", "runpm", "tdp_mmu",
@@ -59,8 +60,9 @@ static int is_known_name(const char *word, size_t n)
         size_t m = strlen(kept_modules[i]);
         if (n <= m || strncmp(word, kept_modules[i], m) != 0)
             continue;
-        if (kept_modules[i][m - 1] != '.' ? strspn(word + m, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") >= n - m
-                                          : RP_IS_IN(module_parameters, word + m, n - m))
+        if (kept_modules[i][m - 1] != '.'
+                ? strspn(word + m, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") >= n - m
+                : RP_IS_IN(module_parameters, word + m, n - m))
             return 1;
     }
     return RP_IS_IN(kept, word, n);
@@ -109,7 +111,9 @@ static void redact_command_line(const struct rp_probe *p, struct rp_buf *text)
         if (is_kept(w))
             rp_buf_printf(text, "%s ", w);
         else
-            withheld += strncmp(w, withheld_word, sizeof withheld_word - 1) == 0 ? (int)strtol(w + sizeof withheld_word - 1, NULL, 10) : 1;
+            withheld += strncmp(w, withheld_word, sizeof withheld_word - 1) == 0
+                            ? (int)strtol(w + sizeof withheld_word - 1, NULL, 10)
+                            : 1;
     rp_buf_printf(text, "%s%d\n", withheld_word, withheld);
 }
 
@@ -125,7 +129,8 @@ static void put_command_line(struct rp_probe *p)
     }
     RP_FREE char *words = rp_trimmed(t.bytes.data, (size_t)(withheld - t.bytes.data));
     rp_put_str(p->out, "command_line", words, t.path);
-    rp_put_int(p->out, "command_line_withheld", (int)strtol(withheld + sizeof withheld_word - 1, NULL, 10), t.path, "parameters");
+    rp_put_int(p->out, "command_line_withheld", (int)strtol(withheld + sizeof withheld_word - 1, NULL, 10), t.path,
+               "parameters");
 }
 
 /* Fields 1-3 of "0.31 0.40 0.35 2/180 12345"; 4: running, 5: total of the fourth word. */
@@ -135,7 +140,8 @@ static void put_load(struct rp_probe *p)
     RP_TEXT t;
     double n[5];
     rp_text_read(&t, p, "/proc/loadavg");
-    int known = t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf %lf %lf %lf/%lf", &n[0], &n[1], &n[2], &n[3], &n[4]) == 5;
+    int known =
+        t.state == RP_STATE_OK && sscanf(t.bytes.data, "%lf %lf %lf %lf/%lf", &n[0], &n[1], &n[2], &n[3], &n[4]) == 5;
     for (int i = 0; i < 5; i++)
         if (!known)
             rp_put_invalid(p->out, names[i], &t, NULL, "not five numbers");
@@ -160,7 +166,9 @@ static json_t *ask_uname(const struct rp_probe *p, const char *arg)
 {
     struct utsname u;
     (void)p, (void)arg;
-    return uname(&u) < 0 ? NULL : json_pack("{s:s, s:s, s:s}", "release", u.release, "version", u.version, "machine", u.machine);
+    return uname(&u) < 0
+               ? NULL
+               : json_pack("{s:s, s:s, s:s}", "release", u.release, "version", u.version, "machine", u.machine);
 }
 
 /* uname(2) answers even in an empty root. */

@@ -106,7 +106,9 @@ static void put_nodes(struct rp_probe *p)
     rp_text_read(&online, p, "/sys/devices/system/node/online");
     rp_put_cpus(p, p->out, "numa_nodes", "/sys/devices/system/node/online");
     rp_put_line(p, p->out, "numa_balancing", "/proc/sys/kernel/numa_balancing");
-    int n = online.state == RP_STATE_OK && online.bytes.size < RP_LINE_MAX ? rp_parse_cpus(online.bytes.data, node, 1024) : -1;
+    int n = online.state == RP_STATE_OK && online.bytes.size < RP_LINE_MAX
+                ? rp_parse_cpus(online.bytes.data, node, 1024)
+                : -1;
     if (n < 0) {
         rp_put_cpus(p, p->out, "nodes", online.path); /* why there are none */
         return;

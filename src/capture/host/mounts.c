@@ -57,26 +57,31 @@ static const char *const kept_options[] = {
 
 /* Permitted values of these, also before a colon; numbers are always permitted. */
 static const char *const option_words[] = {
-    "all", "always", "auto", "bind", "continue", "default", "fd", "flock", "follow", "force", "fscache", "interleave", "inode", "invisible",
-    "journal", "krb5", "krb5i", "krb5p", "lazy", "local", "loose", "lz4", "lzo", "mmap", "never", "no", "noaccess", "none", "nofollow",
-    "ntlmssp", "ntlmsspi", "off", "on", "ordered", "panic", "pos", "positive", "posix", "prefer", "ptraceable", "rdma", "rdma6",
-    "readahead", "relaxed", "remount-ro", "shutdown", "strict", "sync", "async", "sys", "tcp", "tcp6", "udp", "udp6", "unix", "v1",
-    "v2", "virtio", "within_size", "writeback", "yes", "zlib", "zstd", "advise", "deny",
+    "all",    "always",  "auto",        "bind",       "continue",   "default",   "fd",       "flock",
+    "follow", "force",   "fscache",     "interleave", "inode",      "invisible", "journal",  "krb5",
+    "krb5i",  "krb5p",   "lazy",        "local",      "loose",      "lz4",       "lzo",      "mmap",
+    "never",  "no",      "noaccess",    "none",       "nofollow",   "ntlmssp",   "ntlmsspi", "off",
+    "on",     "ordered", "panic",       "pos",        "positive",   "posix",     "prefer",   "ptraceable",
+    "rdma",   "rdma6",   "readahead",   "relaxed",    "remount-ro", "shutdown",  "strict",   "sync",
+    "async",  "sys",     "tcp",         "tcp6",       "udp",        "udp6",      "unix",     "v1",
+    "v2",     "virtio",  "within_size", "writeback",  "yes",        "zlib",      "zstd",     "advise",
+    "deny",
 };
 
 /* Sources that are names of kinds, not of places. */
-static const char *const kept_sources[] = {"cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue", "none", "overlay", "proc", "rootfs", "shm",
-                                           "sysfs", "systemd-1", "tmpfs", "udev"};
+static const char *const kept_sources[] = {"cgroup", "cgroup2", "devpts", "devtmpfs", "mqueue",    "none",  "overlay",
+                                           "proc",   "rootfs",  "shm",    "sysfs",    "systemd-1", "tmpfs", "udev"};
 
 /* What a device below /dev is called, before its letter or number. */
-static const char *const device_names[] = {"bcache", "dasd", "dm-", "drbd", "fuse", "hd", "loop", "md", "mmcblk", "mtdblock", "nbd", "nvme",
-                                           "pmem", "ram", "rbd", "root", "sd", "sr", "ubi", "vd", "xvd", "zd", "zram"};
+static const char *const device_names[] = {"bcache", "dasd",     "dm-", "drbd", "fuse", "hd",  "loop", "md",
+                                           "mmcblk", "mtdblock", "nbd", "nvme", "pmem", "ram", "rbd",  "root",
+                                           "sd",     "sr",       "ubi", "vd",   "xvd",  "zd",  "zram"};
 
 /* FUSE programs; the kernel names other file systems. */
-static const char *const fuse_programs[] = {"bindfs", "blobfuse", "blobfuse2", "ceph-fuse", "fuse-overlayfs", "gcsfuse", "glusterfs",
-                                            "goofys", "gvfsd-fuse", "juicefs", "JuiceFS", "lxcfs", "mergerfs", "mount-s3", "ntfs",
-                                            "ntfs-3g", "overlayfs", "portal", "rclone", "s3fs", "snapfuse",
-                                            "squashfuse", "sshfs", "vmhgfs-fuse"};
+static const char *const fuse_programs[] = {
+    "bindfs",     "blobfuse", "blobfuse2", "ceph-fuse", "fuse-overlayfs", "gcsfuse",    "glusterfs", "goofys",
+    "gvfsd-fuse", "juicefs",  "JuiceFS",   "lxcfs",     "mergerfs",       "mount-s3",   "ntfs",      "ntfs-3g",
+    "overlayfs",  "portal",   "rclone",    "s3fs",      "snapfuse",       "squashfuse", "sshfs",     "vmhgfs-fuse"};
 
 /* Is a part of a path free of identities and secrets? */
 static int is_harmless(const char *word, size_t n)
@@ -106,7 +111,8 @@ static void hide_name(const struct rp_probe *p, struct rp_buf *out, const char *
 {
     char hash[RP_HIDDEN];
     const size_t begin = strlen(NAME_HIDDEN);
-    if (strncmp(name, NAME_HIDDEN, begin) == 0 && strlen(name) == begin + 12 && strspn(name + begin, "0123456789abcdef") == 12) {
+    if (strncmp(name, NAME_HIDDEN, begin) == 0 && strlen(name) == begin + 12 &&
+        strspn(name + begin, "0123456789abcdef") == 12) {
         rp_buf_puts(out, name);
         return;
     }
@@ -121,7 +127,8 @@ static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char
     const char *end = path + size, *before = path;
     size_t before_len = 0;
     const int open = p->opts->identify;
-    const int is_kernels = strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/dev/", 5) == 0;
+    const int is_kernels =
+        strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0 || strncmp(path, "/dev/", 5) == 0;
     if (size && *path != '/') { /* "net:[4026531840]" of a namespace, "pipe:[1]" */
         if (open && memchr(path, '[', size))
             rp_buf_add(out, path, size);
@@ -136,7 +143,8 @@ static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char
         int keep = !n || RP_IS_IN(engine_names, word, n) || strcmp(text, hidden) == 0;
         if (!keep && open)
             keep = !rp_is_secret_name(text);
-        const int named = !keep && !open && !host_side && !rp_is_persons_directory(before, before_len) && is_harmless(word, n);
+        const int named =
+            !keep && !open && !host_side && !rp_is_persons_directory(before, before_len) && is_harmless(word, n);
         keep |= named && (is_point_name(word, n) || is_kernels);
         rp_buf_add(out, "/", 1);
         if (named && !keep)
@@ -244,12 +252,14 @@ static void redact_type(struct rp_buf *out, const char *type, size_t n)
         rp_buf_printf(out, "%.*s.%s", (int)kind, type, hidden);
 }
 
-static void redact_source(const struct rp_probe *p, struct rp_buf *out, const char *source, size_t n, const struct rp_buf *type)
+static void redact_source(const struct rp_probe *p, struct rp_buf *out, const char *source, size_t n,
+                          const struct rp_buf *type)
 {
     RP_FREE char *whole = rp_asprintf("%.*s", (int)n, source);
     size_t device = n > 5 && memcmp(source, "/dev/", 5) == 0 ? 5 + strcspn(whole + 5, "/") : 0;
-    if ((p->opts->identify && !rp_is_secret("", whole)) || rp_buf_is(type, source, n) || RP_IS_IN(kept_sources, source, n) ||
-        (device && device == n && is_device(source + 5, n - 5)) || strcmp(whole, hidden) == 0)
+    if ((p->opts->identify && !rp_is_secret("", whole)) || rp_buf_is(type, source, n) ||
+        RP_IS_IN(kept_sources, source, n) || (device && device == n && is_device(source + 5, n - 5)) ||
+        strcmp(whole, hidden) == 0)
         rp_buf_add(out, source, n);
     else if (device && device < n && strncmp(whole, "/dev/mapper/", 12) == 0)
         rp_buf_printf(out, "/dev/mapper/%s", hidden);
@@ -259,7 +269,8 @@ static void redact_source(const struct rp_probe *p, struct rp_buf *out, const ch
         rp_buf_puts(out, hidden);
 }
 
-/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue", without the optional fields before the dash. */
+/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue", without the optional fields before
+ * the dash. */
 enum { ID, PARENT, DEVICE, ROOT, POINT, OPTIONS, TYPE, SOURCE, SUPER, FIELDS };
 
 /* The fields of a line and their lengths; 0, or -1 when it is not such a line. */
@@ -335,8 +346,8 @@ void rp_mounts_read(struct rp_mounts *m, const struct rp_probe *p)
             f[len[i]] = 0;
             unescape_field(f);
         }
-        m->mount[m->n++] =
-            (struct rp_mount){field[DEVICE], field[ROOT], field[POINT], field[OPTIONS], field[TYPE], field[SOURCE], field[SUPER]};
+        m->mount[m->n++] = (struct rp_mount){field[DEVICE], field[ROOT],   field[POINT], field[OPTIONS],
+                                             field[TYPE],   field[SOURCE], field[SUPER]};
     }
 }
 
@@ -360,7 +371,8 @@ const struct rp_mount *rp_mounts_holding(const struct rp_mounts *m, const char *
     size_t best_len = 0;
     for (int i = 0; i < m->n; i++) {
         size_t n = strlen(m->mount[i].point);
-        int inside = strcmp(m->mount[i].point, "/") == 0 || (strncmp(path, m->mount[i].point, n) == 0 && (path[n] == '/' || path[n] == 0));
+        int inside = strcmp(m->mount[i].point, "/") == 0 ||
+                     (strncmp(path, m->mount[i].point, n) == 0 && (path[n] == '/' || path[n] == 0));
         if (inside && n >= best_len) {
             best = &m->mount[i];
             best_len = n;

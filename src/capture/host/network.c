@@ -29,9 +29,9 @@ static json_t *ask_driver(const struct rp_probe *p, const char *name)
     memcpy(request.ifr_name, name, strlen(name) + 1);
     if (ioctl(fd, SIOCETHTOOL, &request) < 0)
         return NULL;
-    return json_pack("{s:s#, s:s#, s:s#}", "driver", info.driver, (int)strnlen(info.driver, sizeof info.driver), "version", info.version,
-                     (int)strnlen(info.version, sizeof info.version), "firmware", info.fw_version,
-                     (int)strnlen(info.fw_version, sizeof info.fw_version));
+    return json_pack("{s:s#, s:s#, s:s#}", "driver", info.driver, (int)strnlen(info.driver, sizeof info.driver),
+                     "version", info.version, (int)strnlen(info.version, sizeof info.version), "firmware",
+                     info.fw_version, (int)strnlen(info.fw_version, sizeof info.fw_version));
 }
 
 static void put_firmware(const struct rp_probe *p, json_t *obj, const char *shown)

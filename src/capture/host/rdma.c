@@ -1,4 +1,5 @@
-/* RDMA devices, InfiniBand and RoCE: firmware, ports, rate and link layer, the interfaces on the same device, and errors counted. */
+/* RDMA devices, InfiniBand and RoCE: firmware, ports, rate and link layer, the interfaces on the same device, and
+ * errors counted. */
 #include "capture/host/device.h"
 #include "capture/privacy/interface_names.h"
 

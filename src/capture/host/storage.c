@@ -86,13 +86,15 @@ static void keep_name(const struct rp_probe *p, struct rp_buf *out, char *line)
         rp_buf_printf(out, "%s\n", line);
 }
 
-/* Name of the block device of a mount, or "". Btrfs and others have a device number of their own and tell the device as the source. */
+/* Name of the block device of a mount, or "". Btrfs and others have a device number of their own and tell the device as
+ * the source. */
 static void block_device(const struct rp_probe *p, const struct rp_mount *m, char name[64])
 {
     char path[128];
     RP_TEXT t = {0};
     *name = 0;
-    if (strncmp(m->device, "0:", 2) != 0 && strspn(m->device, "0123456789:") == strlen(m->device) && strlen(m->device) < 24) {
+    if (strncmp(m->device, "0:", 2) != 0 && strspn(m->device, "0123456789:") == strlen(m->device) &&
+        strlen(m->device) < 24) {
         rp_text_read_lines(&t, p, RP_FORMAT(path, "/sys/dev/block/%s/uevent", m->device), keep_name);
         RP_FREE char *dev = rp_text_field(&t, "DEVNAME", '=');
         if (dev && rp_is_plain_name(dev))
@@ -195,8 +197,9 @@ static void put_block(const struct rp_probe *p, json_t *obj, const struct rp_mou
 
 static void put_place(struct rp_probe *p, const char *name)
 {
-    static const char *const from_mount[] = {"mount_point", "mounted_part", "filesystem", "options",   "filesystem_options",
-                                             "source",      "device",       "disks",      "rotational"};
+    static const char *const from_mount[] = {"mount_point",        "mounted_part", "filesystem", "options",
+                                             "filesystem_options", "source",       "device",     "disks",
+                                             "rotational"};
     static const char *const from_call[][2] = {{"total", "B"}, {"free", "B"}, {"files_free", "files"}};
     RP_JSON *answer = rp_probe_query(p, "place", name, query_filesystem);
     RP_MOUNTS mounts;

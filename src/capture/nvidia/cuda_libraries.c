@@ -14,10 +14,12 @@
 #include <sys/stat.h>
 
 enum { MAX_NAMES = 65536, MAX_LIBRARIES = 96 };
-/* What is hashed without opts->digests: files up to this size, until this many bytes in all (25 ms with SHA instructions). */
+/* What is hashed without opts->digests: files up to this size, until this many bytes in all (25 ms with SHA
+ * instructions). */
 static const int64_t small_file = 32 << 20, small_sum = 48 << 20;
 
-/* Names of files without ".so...", packages of Python that bring them, and the text in the library that its version follows. */
+/* Names of files without ".so...", packages of Python that bring them, and the text in the library that its version
+ * follows. */
 static const struct library {
     const char *name, *package, *mark;
 } libraries[] = {
@@ -56,7 +58,9 @@ static int is_version(const char *s)
 static const char *version_of_name(const char *file, const struct library *lib)
 {
     size_t n = strlen(lib->name);
-    return strncmp(file, lib->name, n) == 0 && strncmp(file + n, ".so.", 4) == 0 && is_version(file + n + 4) ? file + n + 4 : NULL;
+    return strncmp(file, lib->name, n) == 0 && strncmp(file + n, ".so.", 4) == 0 && is_version(file + n + 4)
+               ? file + n + 4
+               : NULL;
 }
 
 /* "nvidia_cuda_runtime_cu12-12.4.127.dist-info" -> "12.4.127" */
@@ -66,7 +70,8 @@ static char *version_of_package(const struct rp_dirlist *packages, const struct 
     for (int i = 0; n && i < packages->n; i++) {
         const char *name = packages->name[i], *dash = strchr(name, '-'), *end = strstr(name, ".dist-info");
         if (strncmp(name, lib->package, n) == 0 && dash && end && end > dash &&
-            (name + n == dash || (strncmp(name + n, "_cu", 3) == 0 && strspn(name + n + 3, "0123456789") == (size_t)(dash - name) - n - 3)))
+            (name + n == dash ||
+             (strncmp(name + n, "_cu", 3) == 0 && strspn(name + n + 3, "0123456789") == (size_t)(dash - name) - n - 3)))
             return rp_asprintf("%.*s", (int)(end - dash - 1), dash + 1);
     }
     return NULL;
@@ -152,11 +157,13 @@ static int is_known(const json_t *all, const char *place)
 
 /* A file is taken once, under the first name that leads to it. The version: as exact as the file's own name, else its package's, else
  * what stands in it. */
-static void add_library(struct libcuda_search *s, const struct rp_library_dir *dir, const char *file, const struct library *lib)
+static void add_library(struct libcuda_search *s, const struct rp_library_dir *dir, const char *file,
+                        const struct library *lib)
 {
     char place[PATH_MAX];
     RP_FREE char *path = rp_asprintf("%s/%s", dir->path, file);
-    if (json_array_size(s->all) >= MAX_LIBRARIES || rp_resolve(s->p->root, path, 1, place, NULL, NULL) < 0 || is_known(s->all, place))
+    if (json_array_size(s->all) >= MAX_LIBRARIES || rp_resolve(s->p->root, path, 1, place, NULL, NULL) < 0 ||
+        is_known(s->all, place))
         return;
     json_t *obj = describe_library(s->p, lib, place, &s->budget);
     if (!obj)
@@ -180,7 +187,8 @@ static void add_library(struct libcuda_search *s, const struct rp_library_dir *d
     json_array_append_new(s->all, obj);
 }
 
-/* A list of them in the order of the search. The name without a version is for linkers and counts only if there is no other. */
+/* A list of them in the order of the search. The name without a version is for linkers and counts only if there is no
+ * other. */
 static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
 {
     struct rp_probe quiet = *p;
@@ -245,7 +253,8 @@ static void put_library(json_t *all, const json_t *answer)
     json_object_set_new(all, key, obj);
 }
 
-/* version.json of a toolkit since 11.1: {"cuda": {"version": "12.4.1"}, ...}; before, version.txt: "CUDA Version 10.1.243". */
+/* version.json of a toolkit since 11.1: {"cuda": {"version": "12.4.1"}, ...}; before, version.txt: "CUDA
+ * Version 10.1.243". */
 static void put_toolkits(struct rp_probe *p)
 {
     RP_DIRLIST d = {0};
@@ -256,7 +265,8 @@ static void put_toolkits(struct rp_probe *p)
     for (int i = 0; i < d.n; i++) {
         char path[128];
         struct rp_err err;
-        if (strncmp(d.name[i], "cuda", 4) != 0 || strlen(d.name[i]) > 32 || strspn(d.name[i] + 4, "-.0123456789") != strlen(d.name[i]) - 4)
+        if (strncmp(d.name[i], "cuda", 4) != 0 || strlen(d.name[i]) > 32 ||
+            strspn(d.name[i] + 4, "-.0123456789") != strlen(d.name[i]) - 4)
             continue;
         snprintf(path, sizeof path, "/usr/local/%s", d.name[i]);
         if (!rp_probe_exists(p, path)) /* which notes that it is there */

@@ -46,7 +46,8 @@ static json_t *ask_worker(struct rp_process *w, const char *question, int limit_
         const char *name = json_string_value(json_object_get(body, "probe"));
         json_t *values = json_object_get(body, "values");
         if (!name || strcmp(name, question) != 0 || !json_is_object(values))
-            return rp_fail_null(err, RP_MALFORMED, "the GPU worker gave no answer to '%s' but something else", question);
+            return rp_fail_null(err, RP_MALFORMED, "the GPU worker gave no answer to '%s' but something else",
+                                question);
         return json_incref(values);
     }
     if (rp_interrupted())
@@ -62,7 +63,8 @@ json_t *rp_gpu_ask(const struct rp_buf *program, int limit_ms)
     struct rp_process w;
     struct rp_err err = {0};
     json_t *answers = json_object();
-    int failed = rp_process_start_program(&w, program, PROGRAM, "the GPU worker", &err) < 0, impossible = failed && err.sys == ENOENT;
+    int failed = rp_process_start_program(&w, program, PROGRAM, "the GPU worker", &err) < 0,
+        impossible = failed && err.sys == ENOENT;
     for (int i = 0; i < QUESTIONS && !failed; i++) {
         json_t *values = ask_worker(&w, questions[i], limit_ms, &err);
         failed = !values;
@@ -99,7 +101,8 @@ static json_t *by_name(const json_t *cuda, json_t *devices)
 
 void rp_gpu_put(struct rp_probe *p, const json_t *answers)
 {
-    const json_t *failed = json_object_get(answers, "failed"), *why = failed ? failed : json_object_get(answers, "absent");
+    const json_t *failed = json_object_get(answers, "failed"),
+                 *why = failed ? failed : json_object_get(answers, "absent");
     int rest_is_out = 0;
     const char *words = rp_is_line(why) && json_string_length(why) ? json_string_value(why) : "unknown";
     if (why)
@@ -124,7 +127,8 @@ void rp_gpu_put(struct rp_probe *p, const json_t *answers)
 
 /* ---- the probe ---- */
 
-/* The public form of a text from a driver or a library, or NULL if the text itself is public. Versions may look like addresses. */
+/* The public form of a text from a driver or a library, or NULL if the text itself is public. Versions may look like
+ * addresses. */
 static char *in_place_of(const struct rp_probe *p, const char *name, const char *text)
 {
     char hidden[RP_HIDDEN], path[PATH_MAX];

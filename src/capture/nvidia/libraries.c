@@ -29,7 +29,8 @@ static char *variable_of(const struct rp_probe *p, const char *name)
     return v ? rp_strdup(v) : NULL;
 }
 
-static void add_dir(struct rp_libraries *l, const struct rp_probe *p, const char *path, const char *found_by, const char *packages)
+static void add_dir(struct rp_libraries *l, const struct rp_probe *p, const char *path, const char *found_by,
+                    const char *packages)
 {
     char place[PATH_MAX];
     if (path[0] != '/' || l->n == MAX_DIRS || rp_resolve(p->root, path, 1, place, NULL, NULL) < 0)
@@ -107,7 +108,8 @@ static void python_packages(struct rp_libraries *l, const struct rp_probe *p, co
     rp_dirlist_read(&versions, p, lib, MAX_NAMES);
     for (int i = 0; i < versions.n; i++)
         for (int k = 0; k < 2 && strncmp(versions.name[i], "python3", 7) == 0; k++) {
-            RP_FREE char *site = rp_asprintf("%s/%s/%s", lib, versions.name[i], sites[k]), *nvidia = rp_asprintf("%s/nvidia", site);
+            RP_FREE char *site = rp_asprintf("%s/%s/%s", lib, versions.name[i], sites[k]),
+                         *nvidia = rp_asprintf("%s/nvidia", site);
             RP_DIRLIST packages = {0};
             rp_dirlist_read(&packages, p, nvidia, MAX_NAMES);
             for (int j = 0; j < packages.n; j++) {
@@ -119,7 +121,8 @@ static void python_packages(struct rp_libraries *l, const struct rp_probe *p, co
         }
 }
 
-/* The installation of the python3 that a shell would start: three parts above its file, where no link of an environment is followed. */
+/* The installation of the python3 that a shell would start: three parts above its file, where no link of an environment
+ * is followed. */
 static void started_python(struct rp_libraries *l, const struct rp_probe *p)
 {
     RP_FREE char *path = variable_of(p, "PATH");

@@ -90,7 +90,8 @@ static void put_parameters(struct rp_probe *p)
     json_object_set_new(p->out, "parameters", all);
 }
 
-/* Version of a module that is loaded: its file, or "loaded" for those that state none. That of the driver itself is above. */
+/* Version of a module that is loaded: its file, or "loaded" for those that state none. That of the driver itself is
+ * above. */
 static void put_modules(struct rp_probe *p)
 {
     static const char *const names[][2] = {{"uvm", "nvidia_uvm"},
@@ -131,8 +132,9 @@ static void hide_uuid(const struct rp_probe *p, struct rp_buf *out, char *line)
 
 static void put_gpu(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
 {
-    static const char *const fields[][2] = {{"model", "Model"},       {"uuid", "GPU UUID"},         {"vbios", "Video BIOS"},
-                                            {"bus_type", "Bus Type"}, {"firmware", "GPU Firmware"}, {"excluded", "GPU Excluded"}};
+    static const char *const fields[][2] = {{"model", "Model"},           {"uuid", "GPU UUID"},
+                                            {"vbios", "Video BIOS"},      {"bus_type", "Bus Type"},
+                                            {"firmware", "GPU Firmware"}, {"excluded", "GPU Excluded"}};
     char path[RP_PATH];
     int64_t minor;
     json_t *one = json_object();
@@ -216,8 +218,10 @@ static void put_toolkit(struct rp_probe *p)
 void rp_probe_nvidia(struct rp_probe *p)
 {
     static const char *const manager[] = {"/run/nvidia-fabricmanager/nv-fabricmanager.pid",
-                                          "/var/run/nvidia-fabricmanager/nv-fabricmanager.pid", "/run/nvidia-fabricmanager"};
-    static const char *const persistence[] = {"/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/nvidia-persistenced.pid"};
+                                          "/var/run/nvidia-fabricmanager/nv-fabricmanager.pid",
+                                          "/run/nvidia-fabricmanager"};
+    static const char *const persistence[] = {"/run/nvidia-persistenced/socket",
+                                              "/run/nvidia-persistenced/nvidia-persistenced.pid"};
     static const char *const mps[] = {"/tmp/nvidia-mps/control", "/run/nvidia-mps/control"};
     put_version(p);
     put_parameters(p);

@@ -20,8 +20,8 @@ static int has_ip_address(const char *v)
     while (*v) {
         unsigned q[4];
         int end = 0;
-        if (*v >= '0' && *v <= '9' && sscanf(v, "%3u.%3u.%3u.%3u%n", &q[0], &q[1], &q[2], &q[3], &end) == 4 && !strspn(v + end, figures) &&
-            q[0] < 256 && q[1] < 256 && q[2] < 256 && q[3] < 256)
+        if (*v >= '0' && *v <= '9' && sscanf(v, "%3u.%3u.%3u.%3u%n", &q[0], &q[1], &q[2], &q[3], &end) == 4 &&
+            !strspn(v + end, figures) && q[0] < 256 && q[1] < 256 && q[2] < 256 && q[3] < 256)
             return 1;
         v += strspn(v, figures);
         v += strcspn(v, figures);
@@ -29,7 +29,8 @@ static int has_ip_address(const char *v)
     return 0;
 }
 
-/* "fe80::1", "2001:db8:0:0:0:0:0:1", "52:54:00:12:34:56": a word of hexadecimal digits with five colons or more, or two together. */
+/* "fe80::1", "2001:db8:0:0:0:0:0:1", "52:54:00:12:34:56": a word of hexadecimal digits with five colons or more, or two
+ * together. */
 static int has_colon_address(const char *v)
 {
     static const char between[] = " ,;=@[]/%\"";
@@ -90,7 +91,8 @@ static int has_word(const char *text, const char *word, size_t n)
 static int names_user(const char *text)
 {
     static const char *const variables[] = {"USER", "LOGNAME"};
-    static const char *const nobodies[] = {"root", "nobody", "user", "admin", "runner", "docker", "jovyan", "ubuntu", "debian", "vscode"};
+    static const char *const nobodies[] = {"root",   "nobody", "user",   "admin",  "runner",
+                                           "docker", "jovyan", "ubuntu", "debian", "vscode"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *name = getenv(variables[i]);
         size_t n = name ? strlen(name) : 0;
@@ -118,7 +120,8 @@ static int names_home(const char *text)
 
 int rp_is_persons_directory(const char *name, size_t n)
 {
-    static const char *const names[] = {"home", "homes", "users", "user", "u", "people", "staff", "students", "media", "scratch"};
+    static const char *const names[] = {"home",   "homes", "users",    "user",  "u",
+                                        "people", "staff", "students", "media", "scratch"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n && strncasecmp(names[i], name, n) == 0)
             return 1;
@@ -138,8 +141,9 @@ static int names_person_in_path(const char *text)
 
 int rp_is_identity(const char *text)
 {
-    return strstr(text, "GPU-") || strstr(text, "MIG-") || names_person_in_path(text) || names_home(text) || names_user(text) ||
-           names_host(text) || has_ip_address(text) || has_colon_address(text) || has_mail_address(text) || has_uuid(text);
+    return strstr(text, "GPU-") || strstr(text, "MIG-") || names_person_in_path(text) || names_home(text) ||
+           names_user(text) || names_host(text) || has_ip_address(text) || has_colon_address(text) ||
+           has_mail_address(text) || has_uuid(text);
 }
 
 /* ---- messages ---- */
@@ -151,7 +155,8 @@ static int is_public(const struct rp_probe *p, const char *text)
 
 int rp_is_system_path(const char *path)
 {
-    static const char *const tops[] = {"/usr/", "/lib/", "/lib64/", "/lib32/", "/bin/", "/sbin/", "/dev/", "/proc/", "/sys/", "/etc/"};
+    static const char *const tops[] = {"/usr/",  "/lib/", "/lib64/", "/lib32/", "/bin/",
+                                       "/sbin/", "/dev/", "/proc/",  "/sys/",   "/etc/"};
     for (size_t i = 0; i < sizeof tops / sizeof *tops; i++)
         if (strncmp(path, tops[i], strlen(tops[i])) == 0)
             return 1;
@@ -198,5 +203,6 @@ char *rp_public_message(const struct rp_probe *p, const char *text)
             rp_buf_puts(&out, word);
         s += n;
     }
-    return rp_strdup(is_public(p, out.data) ? out.data : "a message that names a person or holds what looks like a credential");
+    return rp_strdup(is_public(p, out.data) ? out.data
+                                            : "a message that names a person or holds what looks like a credential");
 }

@@ -9,8 +9,9 @@
 
 enum { LONGEST_NUMBER = 5, HASH_DIGITS = 12 };
 
-/* What may follow the beginning of a name. Identifiers of containers and networks ("veth1a2b3c4", "br-" and "cali" with hexadecimal
- * digits) are not public: like the identifiers of containers, which are hidden too, they tie captures of one machine together. */
+/* What may follow the beginning of a name. Identifiers of containers and networks ("veth1a2b3c4", "br-" and "cali" with
+ * hexadecimal digits) are not public: like the identifiers of containers, which are hidden too, they tie captures of
+ * one machine together. */
 enum rest { NOTHING, NUMBER, PLACE, HASH };
 
 static const struct {
@@ -37,11 +38,12 @@ static const struct {
     {"vxlan_sys_", NUMBER}, {"br-int", NOTHING}, {"br-ex", NOTHING}, {"br-tun", NOTHING},
 };
 
-/* RDMA devices: by driver and number, as the kernel names them and the images of clouds ("mlx5_ib0", "mlx5_an0"), or by place. */
-static const char *const rdma_drivers[] = {"mlx4_", "mlx5_", "mlx5_bond_", "mlx5_ib", "mlx5_an", "mthca", "bnxt_re", "bnxt_re_bond",
-                                           "irdma", "i40iw", "hfi1_", "qib", "efa_", "erdma_", "mana_", "qedr", "ocrdma", "ionic_",
-                                           "cxgb4_",
-                                           "hns_", "rxe", "siw", "usnic_", "vmw_pvrdma"};
+/* RDMA devices: by driver and number, as the kernel names them and the images of clouds ("mlx5_ib0", "mlx5_an0"), or by
+ * place. */
+static const char *const rdma_drivers[] = {"mlx4_",   "mlx5_",        "mlx5_bond_", "mlx5_ib", "mlx5_an", "mthca",
+                                           "bnxt_re", "bnxt_re_bond", "irdma",      "i40iw",   "hfi1_",   "qib",
+                                           "efa_",    "erdma_",       "mana_",      "qedr",    "ocrdma",  "ionic_",
+                                           "cxgb4_",  "hns_",         "rxe",        "siw",     "usnic_",  "vmw_pvrdma"};
 static const char *const rdma_places[] = {"roce", "rdma", "ib", "iw", "opa"};
 
 /* Digits at s, at most `max`; 0: none, or more. */
@@ -54,7 +56,8 @@ static size_t digits(const char *s, size_t max)
 /* "p65s0f1np1v2" of systemd: markers with numbers. Where `partly`, the last number may be missing. */
 static int is_place(const char *s, int partly)
 {
-    static const char *const markers[] = {"o", "s", "P", "p", "f", "d", "n", "np", "npf", "pf", "v", "vf", "r", "u", "c", "i", "b"};
+    static const char *const markers[] = {"o",  "s", "P",  "p", "f", "d", "n", "np", "npf",
+                                          "pf", "v", "vf", "r", "u", "c", "i", "b"};
     if (!*s)
         return partly;
     for (size_t n; *s; s += n) {
@@ -89,7 +92,8 @@ static int has_form(const char *rest, enum rest form, int partly)
     case HASH:
         return strlen(rest) == HASH_DIGITS && strspn(rest, "0123456789abcdef") == HASH_DIGITS;
     case NUMBER:
-        return partly ? !rest[digits(rest, LONGEST_NUMBER)] : digits(rest, LONGEST_NUMBER) && !rest[digits(rest, LONGEST_NUMBER)];
+        return partly ? !rest[digits(rest, LONGEST_NUMBER)]
+                      : digits(rest, LONGEST_NUMBER) && !rest[digits(rest, LONGEST_NUMBER)];
     case PLACE:
         return is_place(rest, partly);
     }
@@ -316,7 +320,8 @@ int rp_variable_lists_interfaces(const char *name)
 static int is_public_word(const char *word)
 {
     static const char *const words[] = {"all", "none", "any", "auto", "en", "ib", "wl"};
-    if (!word[strspn(word, "0123456789")] || RP_IS_IN(words, word, strlen(word)) || rp_interface_is_public(word) || is_known(word, 1))
+    if (!word[strspn(word, "0123456789")] || RP_IS_IN(words, word, strlen(word)) || rp_interface_is_public(word) ||
+        is_known(word, 1))
         return 1;
     return is_rdma(word, 1);
 }

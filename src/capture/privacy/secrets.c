@@ -17,8 +17,9 @@ enum {
 const char rp_withheld[] = "(withheld)";
 
 /* Parts of a setting's name, in any case, after which no value is kept. */
-static const char *const secret_words[] = {"TOKEN",    "SECRET", "PASSW",   "_PASS",      "_PWD", "_PW",    "_KEY",   "PASSPHRASE",
-                                           "PASSCODE", "APIKEY", "API_KEY", "CREDENTIAL", "AUTH", "COOKIE", "BEARER", "WEBHOOK"};
+static const char *const secret_words[] = {"TOKEN", "SECRET",     "PASSW",    "_PASS",  "_PWD",    "_PW",
+                                           "_KEY",  "PASSPHRASE", "PASSCODE", "APIKEY", "API_KEY", "CREDENTIAL",
+                                           "AUTH",  "COOKIE",     "BEARER",   "WEBHOOK"};
 /* Parts of a setting, in any case: it is about a secret. */
 static const char *const mentions[] = {"password", "passwd",     "passphrase",    "passcode", "passphr",
                                        "secret",   "credential", "authorization", "webhook"};
@@ -54,7 +55,8 @@ static int has_token(const char *s, const char *end)
 #undef TOKEN
     };
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        for (const char *at = end - s > LOOSE_TOKEN ? s : end, *from; (from = text_after(at, end, marks[i].text)); at++) {
+        for (const char *at = end - s > LOOSE_TOKEN ? s : end, *from; (from = text_after(at, end, marks[i].text));
+             at++) {
             const char *p = from;
             at = from - strlen(marks[i].text);
             int marked = 0; /* a digit or a capital: no word of a language */
@@ -93,7 +95,10 @@ static struct word classify_word(const char *s, size_t n)
     struct word w = {.n = n};
     unsigned last = 0;
     for (size_t i = 0; i < n; i++) {
-        unsigned kind = isupper((unsigned char)s[i]) ? 1 : islower((unsigned char)s[i]) ? 2 : isdigit((unsigned char)s[i]) ? 4 : 0;
+        unsigned kind = isupper((unsigned char)s[i])   ? 1
+                        : islower((unsigned char)s[i]) ? 2
+                        : isdigit((unsigned char)s[i]) ? 4
+                                                       : 0;
         w.changes += kind && kind != last;
         w.kinds |= kind;
         w.figures += kind == 4;
@@ -112,7 +117,8 @@ static int is_package_digest(const char *text, const char *s, size_t n)
     for (size_t i = 0; i < sizeof stores / sizeof *stores; i++)
         if ((size_t)(s - text) >= strlen(stores[i]) && memcmp(s - strlen(stores[i]), stores[i], strlen(stores[i])) == 0)
             return 1;
-    return s - text >= 3 && s[-1] == '-' && isdigit((unsigned char)s[-2]) && strchr("/:", s[n]) && memchr(text, '/', (size_t)(s - text));
+    return s - text >= 3 && s[-1] == '-' && isdigit((unsigned char)s[-2]) && strchr("/:", s[n]) &&
+           memchr(text, '/', (size_t)(s - text));
 }
 
 static int is_random(const char *s, size_t n)
@@ -163,7 +169,10 @@ static int has_random_setting(const char *text)
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 char *rp_percent_decoded(const char *text, size_t size)
@@ -173,7 +182,8 @@ char *rp_percent_decoded(const char *text, size_t size)
     if (!memchr(text, '%', size))
         return NULL;
     for (size_t i = 0; i < size; i++) {
-        int high = text[i] == '%' && i + 2 < size ? hex_digit(text[i + 1]) : -1, low = high < 0 ? -1 : hex_digit(text[i + 2]);
+        int high = text[i] == '%' && i + 2 < size ? hex_digit(text[i + 1]) : -1,
+            low = high < 0 ? -1 : hex_digit(text[i + 2]);
         char c = low < 0 ? text[i] : (char)(high << 4 | low);
         c = c ? c : ' ';
         rp_buf_add(&out, &c, 1);
@@ -245,13 +255,14 @@ static int mentions_any(const char *text, const char *const *list, size_t n)
 
 static int has_introduction(const char *text)
 {
-    return (strpbrk(text, "=:\"_-/. ") || strcasestr(text, "key") || strcasestr(text, "token")) && HOLDS(text, introductions);
+    return (strpbrk(text, "=:\"_-/. ") || strcasestr(text, "key") || strcasestr(text, "token")) &&
+           HOLDS(text, introductions);
 }
 
 static int is_secret_undecoded(const char *text)
 {
-    return has_token(text, text + strlen(text)) || has_introduction(text) || has_login(text) || has_random_setting(text) ||
-           has_encoded_text(text);
+    return has_token(text, text + strlen(text)) || has_introduction(text) || has_login(text) ||
+           has_random_setting(text) || has_encoded_text(text);
 }
 
 int rp_is_secret_name(const char *text)
@@ -263,7 +274,8 @@ int rp_is_secret_name(const char *text)
 int rp_is_secret(const char *name, const char *text)
 {
     RP_FREE char *plain = rp_percent_decoded(text, strlen(text));
-    return HOLDS(name, secret_words) || HOLDS(text, mentions) || (plain && HOLDS(plain, mentions)) || rp_is_secret_name(text);
+    return HOLDS(name, secret_words) || HOLDS(text, mentions) || (plain && HOLDS(plain, mentions)) ||
+           rp_is_secret_name(text);
 }
 
 char *rp_public_name(const struct rp_probe *p, const char *key, const char *name)

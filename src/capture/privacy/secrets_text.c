@@ -12,11 +12,12 @@ enum { SHORTEST_VALUE = 6, SHORTEST_NEXT_LINE = 8 };
 
 int rp_is_secret_file(const char *path)
 {
-    static const char *const files[] = {"*.env",     ".env*",     "*.pem",       "*.key",       "*.p12",           "*.pfx",      "*.jks",
-                                        "*.kdbx",    "*.gpg",     "*.ppk",       "*.ovpn",      "*.keystore",      "*.tfstate",  "id_rsa*",
-                                        "id_dsa*",   "id_ecdsa*", "id_ed25519*", ".netrc",      ".pgpass",         ".npmrc",     ".pypirc",
-                                        ".htpasswd", ".boto",     ".s3cfg",      "kubeconfig*", "*credential*",    "*password*", "*passwd*",
-                                        "*secret*",  "*apikey*",  "*api_key*",   "_netrc",      ".git-credentials"};
+    static const char *const files[] = {
+        "*.env",     ".env*",     "*.pem",       "*.key",       "*.p12",           "*.pfx",      "*.jks",
+        "*.kdbx",    "*.gpg",     "*.ppk",       "*.ovpn",      "*.keystore",      "*.tfstate",  "id_rsa*",
+        "id_dsa*",   "id_ecdsa*", "id_ed25519*", ".netrc",      ".pgpass",         ".npmrc",     ".pypirc",
+        ".htpasswd", ".boto",     ".s3cfg",      "kubeconfig*", "*credential*",    "*password*", "*passwd*",
+        "*secret*",  "*apikey*",  "*api_key*",   "_netrc",      ".git-credentials"};
     static const char *const folders[] = {".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (fnmatch(files[i], rp_base_name(path), FNM_CASEFOLD) == 0)
@@ -75,7 +76,8 @@ static int is_assigned(const char *s, const char *end)
         s++;
     if (s == end || (*s != '=' && *s != ':'))
         return 0;
-    while (s < end && (*s == ' ' || *s == '=' || *s == ':' || *s == '"' || *s == '\'' || *s == '|' || *s == '>' || *s == '\\'))
+    while (s < end &&
+           (*s == ' ' || *s == '=' || *s == ':' || *s == '"' || *s == '\'' || *s == '|' || *s == '>' || *s == '\\'))
         s++;
     if (s < end && (*s == '\n' || *s == '\r'))
         return is_on_next_line(s, end);
@@ -87,7 +89,8 @@ static int follows_option(const char *begin, const char *name, const char *s, co
 {
     const char *line = memrchr(begin, '\n', (size_t)(name - begin));
     line = line ? line + 1 : begin;
-    int option = name - begin >= 2 && (name[-1] == '-' || (name[-1] == '_' && memrchr(line, '-', (size_t)(name - line)))) && line < name &&
+    int option = name - begin >= 2 &&
+                 (name[-1] == '-' || (name[-1] == '_' && memrchr(line, '-', (size_t)(name - line)))) && line < name &&
                  memmem(line, (size_t)(name - line), "--", 2);
     int netrc = memmem(line, (size_t)(name - line), "login ", 6) || memmem(line, (size_t)(name - line), "machine ", 8);
     if (s == end || (*s != ' ' && *s != '\t') || !(option || netrc))
@@ -97,7 +100,8 @@ static int follows_option(const char *begin, const char *name, const char *s, co
     return value_length(s, end) >= SHORTEST_VALUE && (netrc || *s != '-');
 }
 
-/* "PASS=", "DB_PW='", "pwd=": names so short that only what is certain counts: loud ones, quoted values, no blanks around the sign. */
+/* "PASS=", "DB_PW='", "pwd=": names so short that only what is certain counts: loud ones, quoted values, no blanks
+ * around the sign. */
 static int is_short_assigned(const char *begin, const char *name, size_t n, const char *end)
 {
     const char *s = name + n;
@@ -136,8 +140,9 @@ static int is_element(const char *s, const char *end)
 
 static int has_named_password(const char *begin, const char *end)
 {
-    static const char *const names[] = {"password", "passwd",     "passphrase",   "passcode",   "private_key", "secret", "api_key",
-                                        "apikey",   "access_key", "access_token", "auth_token", "authtoken",   "auth\""};
+    static const char *const names[] = {"password",   "passwd",    "passphrase", "passcode",   "private_key",
+                                        "secret",     "api_key",   "apikey",     "access_key", "access_token",
+                                        "auth_token", "authtoken", "auth\""};
     static const char *const short_names[] = {"pass", "pwd", "pw"};
     static const char loud[] = "TOKEN"; /* in small letters it is what texts are made of */
     for (const char *at = begin; at < end; at++) {
@@ -219,8 +224,8 @@ static int has_authorization(const char *s, const char *end)
 static int has_password(const char *text, size_t size)
 {
     const char *end = text + size;
-    return has_named_password(text, end) || has_login_option(text, end) || has_joined_password(text, end) || has_authorization(text, end) ||
-           rp_has_url_login(text, end);
+    return has_named_password(text, end) || has_login_option(text, end) || has_joined_password(text, end) ||
+           has_authorization(text, end) || rp_has_url_login(text, end);
 }
 
 int rp_has_password(const char *text, size_t size)

@@ -98,7 +98,8 @@ int rp_pci_address(char out[24], const char *text)
 {
     unsigned domain, bus, slot, function;
     int n = 0;
-    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &n) != 4 || text[n] || slot > 31 || function > 7)
+    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &n) != 4 || text[n] || slot > 31 ||
+        function > 7)
         return -1;
     snprintf(out, 24, "%04x:%02x:%02x.%x", domain, bus, slot, function);
     return 0;
@@ -113,14 +114,16 @@ static int64_t read_node(const struct rp_probe *p, const char *path)
     return t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &n) == 0 ? n : -1;
 }
 
-/* The link may name something of the device: .../0000:3b:00.0/infiniband/mlx5_0. The path ends with the last address in it. */
+/* The link may name something of the device: .../0000:3b:00.0/infiniband/mlx5_0. The path ends with the last address in
+ * it. */
 void rp_pci_end_init(struct rp_pci_end *e, const struct rp_probe *p, const char *link)
 {
     RP_TEXT t;
     char address[24];
     *e = (struct rp_pci_end){.node = -1};
     rp_link_read(&t, p, link);
-    char *at = t.state == RP_STATE_OK ? strstr(t.bytes.data, "/devices/") : NULL, *from = at ? strstr(at, "/pci") : NULL, *end = NULL;
+    char *at = t.state == RP_STATE_OK ? strstr(t.bytes.data, "/devices/") : NULL,
+         *from = at ? strstr(at, "/pci") : NULL, *end = NULL;
     for (char *part = from; part;) {
         size_t n = strcspn(part + 1, "/");
         RP_FREE char *word = rp_asprintf("%.*s", (int)n, part + 1);

@@ -105,8 +105,8 @@ static json_t *per_gpu(const struct topo_matrix_device *d, int gpus, const char 
             snprintf(text, sizeof text, "%lld", (long long)json_integer_value(v));
         else if (!v && node && d[i].end.node >= 0)
             snprintf(text, sizeof text, "%lld", (long long)d[i].end.node);
-        json_array_append_new(list,
-                              json_is_string(v) && json_string_length(v) <= RP_LINE_MAX ? json_incref((json_t *)v) : json_string(text));
+        json_array_append_new(list, json_is_string(v) && json_string_length(v) <= RP_LINE_MAX ? json_incref((json_t *)v)
+                                                                                              : json_string(text));
     }
     return list;
 }
@@ -199,14 +199,16 @@ static void column_name(struct rp_buf *out, const struct topo_matrix_layout *l, 
 
 static void put_legend(struct rp_buf *out, const struct topo_matrix_layout *l, const json_t *columns, size_t gpus)
 {
-    rp_buf_puts(out, "\nLegend:\n\n"
-                     "  X    = Self\n"
-                     "  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)\n"
-                     "  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node\n"
-                     "  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)\n"
-                     "  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)\n"
-                     "  PIX  = Connection traversing at most a single PCIe bridge\n"
-                     "  NV#  = Connection traversing a bonded set of # NVLinks\n");
+    rp_buf_puts(
+        out,
+        "\nLegend:\n\n"
+        "  X    = Self\n"
+        "  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)\n"
+        "  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node\n"
+        "  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)\n"
+        "  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)\n"
+        "  PIX  = Connection traversing at most a single PCIe bridge\n"
+        "  NV#  = Connection traversing a bonded set of # NVLinks\n");
     if (!l->nic_numbers || gpus == json_array_size(columns))
         return;
     rp_buf_puts(out, "\nNIC Legend:\n\n");
@@ -229,9 +231,11 @@ void rp_topo_matrix_text(struct rp_buf *out, const json_t *env)
         rp_buf_puts(out, "\t");
         column_name(out, l, text_at(columns, i), i < gpus ? -1 : (int)(i - gpus));
     }
-    rp_buf_printf(out, "\tCPU Affinity%s%s\n", l->numa_affinity ? "\tNUMA Affinity" : "", l->gpu_numa_id ? "\tGPU NUMA ID" : "");
+    rp_buf_printf(out, "\tCPU Affinity%s%s\n", l->numa_affinity ? "\tNUMA Affinity" : "",
+                  l->gpu_numa_id ? "\tGPU NUMA ID" : "");
     for (size_t i = 0; i < n; i++) {
-        const json_t *row = json_object_get(json_object_get(json_object_get(matrix, "rows"), text_at(columns, i)), "value");
+        const json_t *row =
+            json_object_get(json_object_get(json_object_get(matrix, "rows"), text_at(columns, i)), "value");
         column_name(out, l, text_at(columns, i), i < gpus ? -1 : (int)(i - gpus));
         for (size_t k = 0; k < n; k++)
             rp_buf_printf(out, i == k ? "\t %s " : "\t%s", text_at(row, k));

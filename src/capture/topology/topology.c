@@ -1,10 +1,10 @@
-/* The shape of the machine: hwloc's document, a member of the bundle; PCI devices with their nodes and links (pci.c); how far GPUs and NICs
- * are from each other (topo_matrix.c). Processors, caches and NUMA nodes are values of the probes cpu and memory.
+/* The shape of the machine: hwloc's document, a member of the bundle; PCI devices with their nodes and links (pci.c);
+ * how far GPUs and NICs are from each other (topo_matrix.c). Processors, caches and NUMA nodes are values of the probes
+ * cpu and memory.
  *
- * hwloc works in a child process: its Linux backend alone, with an environment of our own, so that no HWLOC_* variable, plugin or
- * binding of threads takes part, and a broken /sys or record ends with the child (of 700 damaged XML files, 4 crashed
- * hwloc and 6 kept it busy for seconds). For a recorded machine it reads the XML that
- * belongs to the record. */
+ * hwloc works in a child process: its Linux backend alone, with an environment of our own, so that no HWLOC_* variable,
+ * plugin or binding of threads takes part, and a broken /sys or record ends with the child (of 700 damaged XML files, 4
+ * crashed hwloc and 6 kept it busy for seconds). For a recorded machine it reads the XML that belongs to the record. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/child.h"
@@ -84,10 +84,12 @@ static json_t *discover_topology(const void *arg, struct rp_buf *rest)
     setenv("HWLOC_COMPONENTS", "linux,stop", 1);
     setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
     if (hwloc_topology_init(&t) < 0 ||
-        hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING) < 0 ||
+        hwloc_topology_set_flags(t, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED | HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING) <
+            0 ||
         hwloc_topology_set_icache_types_filter(t, HWLOC_TYPE_FILTER_KEEP_ALL) < 0 ||
         hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) < 0 ||
-        (q->xml && hwloc_topology_set_xmlbuffer(t, q->xml->bytes.data, (int)q->xml->bytes.size + 1) < 0) || hwloc_topology_load(t) < 0)
+        (q->xml && hwloc_topology_set_xmlbuffer(t, q->xml->bytes.data, (int)q->xml->bytes.size + 1) < 0) ||
+        hwloc_topology_load(t) < 0)
         return values;
     if (!q->probe->opts->identify)
         strip_identities(q->probe, hwloc_get_root_obj(t));

@@ -1,4 +1,5 @@
-/* The check `challenge`: what the run's seeds were derived from, and what others' clocks say about how long the run can have taken. */
+/* The check `challenge`: what the run's seeds were derived from, and what others' clocks say about how long the run can
+ * have taken. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "sign/challenge.h"
@@ -13,7 +14,8 @@
 #define SLACK_S 1.0    /* of clocks that count seconds */
 #define CLOCKS_S 300.0 /* clocks of two machines differ by less */
 
-/* Of every step up to the last state root, warm-up too: all of it was computed between the two moments, and any part of it can be drawn. */
+/* Of every step up to the last state root, warm-up too: all of it was computed between the two moments, and any part of
+ * it can be drawn. */
 static int64_t all_samples(const struct rp_verify_state *s)
 {
     int64_t n = 0, sum = 0;
@@ -68,8 +70,10 @@ static void describe_given(struct rp_timed *t, const struct rp_challenge *c, con
     else if (*name)
         RP_FORMAT(t->before_by, "the challenge of %.20s by '%.128s' (on whose clock it rests)", made, name);
     else
-        RP_FORMAT(t->before_by, "the challenge of %.20s by %.80s (not in your trust store; it counts as your own because you gave it)",
-                  made, c->by);
+        RP_FORMAT(
+            t->before_by,
+            "the challenge of %.20s by %.80s (not in your trust store; it counts as your own because you gave it)",
+            made, c->by);
 }
 
 /* The earlier end of the time, and who vouches for it; 0: only people whom the verifier does not trust. */
@@ -79,8 +83,10 @@ static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, cons
     int trusted = is_independent(s, c, name);
     rp_rfc3339(made, c->made_ns);
     if (s->o->challenge && rp_verify_own_challenge(s, c)) { /* whoever gave it to the verifier: its date is the signer's word */
-        RP_FORMAT(t->before_by, "the challenge of %.20s is by the signer's own key or one that countersigned: no clock but theirs "
-                  "bounds the run", made);
+        RP_FORMAT(t->before_by,
+                  "the challenge of %.20s is by the signer's own key or one that countersigned: no clock but theirs "
+                  "bounds the run",
+                  made);
         return 0;
     }
     if (s->o->challenge) {
@@ -109,7 +115,8 @@ static void bound_end(struct rp_timed *t, const struct rp_verify_state *s)
     int64_t received = s->o->received_ns ? s->o->received_ns : (int64_t)rp_wall_ns(), stamped = s->v->stamped_ns;
     t->not_after_ns = stamped && stamped < received ? stamped : received;
     rp_rfc3339(when, (uint64_t)t->not_after_ns);
-    RP_FORMAT(t->after_by, "%s %.20s", t->not_after_ns == received ? "received" : "stamped by an authority of --tsa-ca", when);
+    RP_FORMAT(t->after_by, "%s %.20s", t->not_after_ns == received ? "received" : "stamped by an authority of --tsa-ca",
+              when);
 }
 
 /* Does a seed change a bit of the run? It starts from one, or shuffles, crops or drops by one. */
@@ -120,19 +127,22 @@ static int depends_on_seeds(const struct rp_verify_state *s)
     int depends = !rp_verify_starts_from_file(s) || s->run.recipe.data_shuffle;
     json_object_foreach(s->run.facts->recipe, key, entry) {
         const json_t *value = rp_recorded(entry).value;
-        depends |= strstr(key, "dropout") && strncmp(key, "seed.", strlen("seed.")) != 0 && json_number_value(value) > 0;
+        depends |=
+            strstr(key, "dropout") && strncmp(key, "seed.", strlen("seed.")) != 0 && json_number_value(value) > 0;
         depends |= strcmp(key, "data.augment") == 0 && strcmp(json_string_value(value), "none") != 0;
     }
     return depends;
 }
 
-static int bound_time(const struct rp_verify_state *s, const struct rp_challenge *c, struct rp_check_result *result, struct rp_err *err)
+static int bound_time(const struct rp_verify_state *s, const struct rp_challenge *c, struct rp_check_result *result,
+                      struct rp_err *err)
 {
     struct rp_timed *t = &s->v->timed;
     const struct rp_throughput_figures *claimed = &s->run.figures->results.throughput;
     const double elapsed = s->run.facts->elapsed_s;
     if (!depends_on_seeds(s)) {
-        RP_FORMAT(t->before_by, "it answers a challenge, but starts from a file and neither shuffles nor drops anything: its bits may be older");
+        RP_FORMAT(t->before_by, "it answers a challenge, but starts from a file and neither shuffles nor drops "
+                                "anything: its bits may be older");
         return rp_check_warn(result, "%s", t->before_by);
     }
     if (!bound_start(t, s, c))
@@ -142,17 +152,19 @@ static int bound_time(const struct rp_verify_state *s, const struct rp_challenge
     if (t->seconds <= 0)
         return rp_fail(err, RP_MISMATCH, "%s is later than the end (%s)", t->before_by, t->after_by);
     if (elapsed > t->seconds + SLACK_S)
-        return rp_fail(err, RP_MISMATCH, "the run says that it took %.0f s, but %.0f s lie between %s and its end (%s)", elapsed, t->seconds,
-                       t->before_by, t->after_by);
+        return rp_fail(err, RP_MISMATCH, "the run says that it took %.0f s, but %.0f s lie between %s and its end (%s)",
+                       elapsed, t->seconds, t->before_by, t->after_by);
     t->samples = all_samples(s);
     t->rate = (double)t->samples / t->seconds;
     if (!isnan(claimed->value))
         return rp_check_text(result, "%.4g %s between %s and its end (%s) if all steps were computed; %.4g claimed",
                              t->rate, claimed->unit, t->before_by, t->after_by, claimed->value);
-    return rp_check_text(result, "%" PRId64 " samples between %s and their end (%s)", t->samples, t->before_by, t->after_by);
+    return rp_check_text(result, "%" PRId64 " samples between %s and their end (%s)", t->samples, t->before_by,
+                         t->after_by);
 }
 
-static int check_member(struct rp_challenge *c, const struct rp_verify_state *s, const struct rp_member *m, struct rp_err *err)
+static int check_member(struct rp_challenge *c, const struct rp_verify_state *s, const struct rp_member *m,
+                        struct rp_err *err)
 {
     char text[400];
     if (rp_challenge_read(c, rp_buf_text(&m->bytes), m->bytes.size, err) < 0) {
@@ -176,7 +188,8 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
     const struct rp_member *m = rp_bundle_find(&s->bundle, RP_CHALLENGE_MEMBER);
     const struct rp_challenge_facts *is = s->run.facts->challenge;
     if (!m && !is && s->o->challenge)
-        return rp_fail(err, RP_MISMATCH, "the run answers no challenge: its bits may be older than the one of --challenge");
+        return rp_fail(err, RP_MISMATCH,
+                       "the run answers no challenge: its bits may be older than the one of --challenge");
     if (!m && !is)
         return rp_check_not_applicable(result, "the run answers no challenge: it may be of any age, and its speed is "
                                                "the signer's word");
@@ -188,6 +201,8 @@ int rp_check_challenge(struct rp_verify_state *s, struct rp_check_result *result
         return -1;
     double started = rp_wall_time(s->run.facts->started_at), made = (double)c.made_ns / 1e9;
     if (started + CLOCKS_S < made)
-        return rp_fail(err, RP_MISMATCH, "the run began %.0f s before its challenge was made: one of the two clocks is wrong", made - started);
+        return rp_fail(err, RP_MISMATCH,
+                       "the run began %.0f s before its challenge was made: one of the two clocks is wrong",
+                       made - started);
     return bound_time(s, &c, result, err);
 }

@@ -78,7 +78,8 @@ static int check_settings(const struct rp_facts *first, const struct rp_verify_s
     rp_recipe_complete(recipe);
     json_object_foreach(recipe, key, entry)
         if (!rp_agreement_free(key) && !rp_agreement_same(key, first, recipe, s->run.facts->plan.batch))
-            return rp_fail(err, RP_MISMATCH, "not a replication: %s differs from that of the original", rp_excerpt(shown, key));
+            return rp_fail(err, RP_MISMATCH, "not a replication: %s differs from that of the original",
+                           rp_excerpt(shown, key));
     if (strcmp(first->data.digest, s->run.facts->data.digest) != 0)
         return rp_fail(err, RP_MISMATCH, "not a replication: its data differ from those of the original");
     return 0;
@@ -162,20 +163,23 @@ static json_t *find_countersignature(const struct rp_verify_state *s, const stru
     return NULL;
 }
 
-/* --replication: it agrees with this bundle, and its keyed roots were computed again, which only its signer's key could have made. */
-static int judge_replication(struct rp_verify_state *s, const struct rp_verification *r, struct rp_check_result *result, struct rp_err *err)
+/* --replication: it agrees with this bundle, and its keyed roots were computed again, which only its signer's key could
+ * have made. */
+static int judge_replication(struct rp_verify_state *s, const struct rp_verification *r, struct rp_check_result *result,
+                             struct rp_err *err)
 {
     RP_BUF text = {0};
     const char *had = s->run.facts->replicates ? result->text : "";
     json_t *row = find_countersignature(s, r);
     const struct rp_agreement *a = r->run->figures.agreement;
     if (!row)
-        return rp_fail(err, RP_MISMATCH, "--replication: no countersignature of this bundle names it, statement %.16s... by %s", r->statement,
-                       r->fingerprint);
+        return rp_fail(err, RP_MISMATCH,
+                       "--replication: no countersignature of this bundle names it, statement %.16s... by %s",
+                       r->statement, r->fingerprint);
     if (a->bits.equal != 1)
         return rp_fail(err, RP_MISMATCH, "--replication: its bits are not those of this bundle");
-    rp_buf_printf(&text, "%s%sreplicated by %s: bits equal over %" PRId64 " step%s, ", had, *had ? "; " : "", r->fingerprint, a->bits.steps,
-                  rp_s(a->bits.steps));
+    rp_buf_printf(&text, "%s%sreplicated by %s: bits equal over %" PRId64 " step%s, ", had, *had ? "; " : "",
+                  r->fingerprint, a->bits.steps, rp_s(a->bits.steps));
     if (!s->run.facts->replicates)
         result->state = RP_CHECK_PASSED;
     if (!r->keyed) {
@@ -224,8 +228,10 @@ static int check_as_replication(struct rp_verify_state *s, struct rp_check_resul
         return rp_fail(err, RP_MISMATCH,
                        "run.json: agreement/throughput/replication is not the throughput of this run");
     if (s->run.records.roots && !s->run.records.keyed)
-        return rp_fail(err, RP_MISMATCH, "a replication has a keyed root next to each state root, and this one has none: its roots may be "
-                                         "copied from the original");
+        return rp_fail(
+            err, RP_MISMATCH,
+            "a replication has a keyed root next to each state root, and this one has none: its roots may be "
+            "copied from the original");
     if (s->o->original)
         return check_original(s, result, err);
     return rp_check_note(

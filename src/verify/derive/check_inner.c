@@ -260,21 +260,26 @@ static const struct rp_embed *embedded_as(const struct rp_buf *yaml)
 
 /* The run claims an embedded recipe of that name, but this program's differs. That contradicts a run of the same
  * build. Another build may have had another recipe of that name; results are compared by name, so that is a note. */
-static int check_other_recipe(const struct rp_verify_state *s, const char *name, struct rp_check_result *result, struct rp_err *err)
+static int check_other_recipe(const struct rp_verify_state *s, const char *name, struct rp_check_result *result,
+                              struct rp_err *err)
 {
     const struct rp_build *here = rp_build_record();
     const char *version = s->run.facts->tool.version, *commit = s->run.facts->tool.commit;
     RP_FREE char *path = rp_asprintf("recipes/%s.yaml", name);
     if (strcmp(version, here->version) == 0 && strcmp(commit, here->commit) == 0 && strcmp(here->dirty, "clean") == 0)
-        return rp_fail(err, RP_MISMATCH, "recipe.yaml is not the recipe '%.64s' of this program, although the run names this version "
-                                         "(%s, commit %.12s)", name, here->version, here->commit);
+        return rp_fail(err, RP_MISMATCH,
+                       "recipe.yaml is not the recipe '%.64s' of this program, although the run names this version "
+                       "(%s, commit %.12s)",
+                       name, here->version, here->commit);
     if (rp_embed_find(path))
         return rp_check_note(result,
-                             "recipe.yaml is NOT the recipe '%.64s' of this program (%s); the run was made by %.64s: compare the recipes "
+                             "recipe.yaml is NOT the recipe '%.64s' of this program (%s); the run was made by %.64s: "
+                             "compare the recipes "
                              "before results under that name",
                              name, here->version, version);
-    return rp_check_note(result, "the run names the embedded recipe '%.64s', which this program (%s) lacks; it was made by %.64s", name,
-                         here->version, version);
+    return rp_check_note(
+        result, "the run names the embedded recipe '%.64s', which this program (%s) lacks; it was made by %.64s", name,
+        here->version, version);
 }
 
 /* What the run has of its own, and no recipe of this program has. The number of samples in a step changes what it does
@@ -328,9 +333,11 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
     }
     RP_FREE char *what = same ? rp_asprintf("%s of this program", same->name) : rp_strdup("recipe.yaml");
     if (configured)
-        return rp_check_note(result, "%s, %d keys set on the command line, %d by a model.config that is not in the bundle: the signer's "
-                                     "word",
-                             what, n, configured);
+        return rp_check_note(
+            result,
+            "%s, %d keys set on the command line, %d by a model.config that is not in the bundle: the signer's "
+            "word",
+            what, n, configured);
     return rp_check_text(result, n ? "%s, %d key%s set on the command line" : "%s, unchanged", what, n, rp_s(n));
 }
 
@@ -479,7 +486,8 @@ static int check_init_types(const struct rp_verify_state *s, struct rp_err *err)
         for (int64_t k = 0; k < i; k++)
             known = known && strcmp(is->types[i], is->types[k]) != 0;
         if (!known)
-            return rp_fail(err, RP_MISMATCH, "facts.json: init/types/%" PRId64 " is not one of F32, F16 and BF16, or is there twice", i);
+            return rp_fail(err, RP_MISMATCH,
+                           "facts.json: init/types/%" PRId64 " is not one of F32, F16 and BF16, or is there twice", i);
     }
     return 0;
 }
@@ -491,8 +499,8 @@ static int check_init_scale(const struct rp_verify_state *s, struct rp_err *err)
     const json_t *value = rp_json_at(s->run.doc->facts_json, "init/loss_scale/scale/value");
     if (!is || !is->loss_scale || json_number_value(value) == (double)is->loss_scale->scale)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "facts.json: init/loss_scale/scale is %.9g as a number, but %.9g by its bits", json_number_value(value),
-                   (double)is->loss_scale->scale);
+    return rp_fail(err, RP_MISMATCH, "facts.json: init/loss_scale/scale is %.9g as a number, but %.9g by its bits",
+                   json_number_value(value), (double)is->loss_scale->scale);
 }
 
 int rp_check_data(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)

@@ -56,7 +56,8 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
 }
 
 /* Of rank 0. */
-static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch, const struct rp_device_opts *o)
+static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch,
+                    const struct rp_device_opts *o)
 {
     struct rp_err ignored; /* more than can be addressed */
     struct rp_recipe sized = s->run.recipe; /* shallow: only the batch differs */

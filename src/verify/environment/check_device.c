@@ -65,8 +65,10 @@ static int check_arithmetic(const struct rp_verify_state *s, const struct rp_dev
     char safe[72];
     if (!rp_is_mixed(n))
         return 0;
-    if (sscanf(d->compute_capability, "%3d.%3d", &major, &minor) != 2 || !has_tensor_core(rp_arithmetic_of(n), major, minor))
-        return rp_fail(err, RP_MISMATCH, "the run was in %s, which '%s' of compute capability %.8s cannot compute (train.tensor_core)",
+    if (sscanf(d->compute_capability, "%3d.%3d", &major, &minor) != 2 ||
+        !has_tensor_core(rp_arithmetic_of(n), major, minor))
+        return rp_fail(err, RP_MISMATCH,
+                       "the run was in %s, which '%s' of compute capability %.8s cannot compute (train.tensor_core)",
                        rp_numerics_name(n), rp_excerpt(safe, d->name), d->compute_capability);
     return 0;
 }
@@ -94,18 +96,26 @@ static int check_proof(const struct rp_verify_state *s, int rank, const struct r
     char hex[RP_SHA256_HEX];
     if (!rp_is_mixed(n) || !is)
         return !rp_is_mixed(n) == !is ? 0
-               : is ? rp_fail(err, RP_MISMATCH, "tensor cores were tested before a run in strict fp32, which has no use for them")
-                    : rp_fail(err, RP_MISMATCH, "whether the GPU's tensor cores gave the sums of %s before the run is not recorded",
-                              rp_numerics_name(n));
+               : is                   ? rp_fail(err, RP_MISMATCH,
+                                                "tensor cores were tested before a run in strict fp32, which has no use for them")
+                                      : rp_fail(err, RP_MISMATCH,
+                                                "whether the GPU's tensor cores gave the sums of %s before the run is not recorded",
+                                                rp_numerics_name(n));
     const int proved = strcmp(is->outcome, "proved") == 0;
     if (is->instruction && strcmp(is->instruction, "wgmma") == 0 && strcmp(d->compute_capability, "9.0") != 0)
-        return rp_fail(err, RP_MISMATCH, "products by wgmma, which a GPU of compute capability %s does not have", d->compute_capability);
-    if (proved != (*is->sums_sha256 != 0) || proved != (is->edges != RP_NO_INTEGER) || proved != (is->instruction != NULL))
-        return rp_fail(err, RP_MISMATCH, "the GPU's tensor cores are '%s', which does not agree with what is recorded of their sums", is->outcome);
+        return rp_fail(err, RP_MISMATCH, "products by wgmma, which a GPU of compute capability %s does not have",
+                       d->compute_capability);
+    if (proved != (*is->sums_sha256 != 0) || proved != (is->edges != RP_NO_INTEGER) ||
+        proved != (is->instruction != NULL))
+        return rp_fail(err, RP_MISMATCH,
+                       "the GPU's tensor cores are '%s', which does not agree with what is recorded of their sums",
+                       is->outcome);
     if (!proved)
-        return rp_check_warn(result, "the GPU's tensor cores were not tested before the run: that they compute %s is the signer's word",
-                             rp_numerics_name(n));
-    const int known = rank && first && first->tensor_core && strcmp(first->tensor_core->sums_sha256, is->sums_sha256) == 0;
+        return rp_check_warn(
+            result, "the GPU's tensor cores were not tested before the run: that they compute %s is the signer's word",
+            rp_numerics_name(n));
+    const int known =
+        rank && first && first->tensor_core && strcmp(first->tensor_core->sums_sha256, is->sums_sha256) == 0;
     if (!known)
         rp_tc_probe_digest(hex, n);
     if (!known && strcmp(hex, is->sums_sha256) != 0) {
@@ -114,8 +124,10 @@ static int check_proof(const struct rp_verify_state *s, int rank, const struct r
                        other ? other : "no contract that is known here", rp_numerics_name(n));
     }
     if (is->edges && result->state == RP_CHECK_PASSED)
-        rp_check_note(result, "%" PRId64 " of %d sums of infinities and at the ends of the range, computed by the GPU before "
-                      "the run, are not those of %s", is->edges, RP_PROBE_SUMS_MOST, rp_numerics_name(n));
+        rp_check_note(result,
+                      "%" PRId64 " of %d sums of infinities and at the ends of the range, computed by the GPU before "
+                      "the run, are not those of %s",
+                      is->edges, RP_PROBE_SUMS_MOST, rp_numerics_name(n));
     return 0;
 }
 

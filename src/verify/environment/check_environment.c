@@ -14,7 +14,8 @@ static const json_t *probes(const json_t *capture)
     return json_object_get(capture, "probes");
 }
 
-/* A capture has every probe and every value of capture/leaves.def: which builds wrote other ones is decided by its schema alone. */
+/* A capture has every probe and every value of capture/leaves.def: which builds wrote other ones is decided by its
+ * schema alone. */
 static int check_leaves(const json_t *capture, const char *member, struct rp_err *err)
 {
     static const char *const groups[] = {
@@ -34,13 +35,16 @@ static int check_leaves(const json_t *capture, const char *member, struct rp_err
     };
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (!json_is_object(json_object_get(probes(capture), groups[i])))
-            return rp_fail(err, RP_MISMATCH, "%s has no probe '%s', which every capture of repro-env/1 has", member, groups[i]);
+            return rp_fail(err, RP_MISMATCH, "%s has no probe '%s', which every capture of repro-env/1 has", member,
+                           groups[i]);
     for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
         if (!json_is_string(json_object_get(rp_value_at(probes(capture), leaves[i].name), "state")))
-            return rp_fail(err, RP_MISMATCH, "%s has no value '%s', known or not, which every capture of repro-env/1 has", member,
+            return rp_fail(err, RP_MISMATCH,
+                           "%s has no value '%s', known or not, which every capture of repro-env/1 has", member,
                            leaves[i].name);
         else if (leaves[i].known && !rp_known(probes(capture), leaves[i].name))
-            return rp_fail(err, RP_MISMATCH, "%s: '%s' is not known, but it is compiled into the program", member, leaves[i].name);
+            return rp_fail(err, RP_MISMATCH, "%s: '%s' is not known, but it is compiled into the program", member,
+                           leaves[i].name);
     return 0;
 }
 
@@ -50,14 +54,16 @@ static int check_constants(const struct rp_captures *of, int *known, struct rp_e
     static const struct {
         const char *field;
         int of_machine;
-    } fixed[] = {{"cpu.vendor", 0},     {"cpu.model_name", 1}, {"cpu.family", 0},      {"cpu.stepping", 0},       {"kernel.release", 1},
-                 {"kernel.machine", 0}, {"program.sha256", 0}, {"program.commit", 0},  {"program.version", 0},    {"host.boot_id", 1},
-                 {"host.machine_id", 1}, {"nvidia.version", 1}, {"gpu.count", 0}};
+    } fixed[] = {{"cpu.vendor", 0},      {"cpu.model_name", 1}, {"cpu.family", 0},      {"cpu.stepping", 0},
+                 {"kernel.release", 1},  {"kernel.machine", 0}, {"program.sha256", 0},  {"program.commit", 0},
+                 {"program.version", 0}, {"host.boot_id", 1},   {"host.machine_id", 1}, {"nvidia.version", 1},
+                 {"gpu.count", 0}};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         const json_t *a = rp_known(probes(of->before), fixed[i].field),
                      *b = rp_known(probes(of->after), fixed[i].field);
         if (a && b && !json_equal(a, b))
-            return rp_fail(err, RP_MISMATCH, "%s differs before and after the run: the captures are of two machines or programs",
+            return rp_fail(err, RP_MISMATCH,
+                           "%s differs before and after the run: the captures are of two machines or programs",
                            fixed[i].field);
         *known += a && b && fixed[i].of_machine;
     }
@@ -77,7 +83,8 @@ static int check_uptime(const struct rp_captures *of, int *known, struct rp_err 
     double up = to - from;
     if (up >= 0 && up <= wall * UPTIME_DRIFT + UPTIME_SLACK_S && wall <= up * UPTIME_DRIFT + UPTIME_SLACK_S)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "between the captures the uptime advanced %.0f s and the wall clock %.0f s", up, wall);
+    return rp_fail(err, RP_MISMATCH, "between the captures the uptime advanced %.0f s and the wall clock %.0f s", up,
+                   wall);
 }
 
 /* A GPU number means the same GPU in both captures. */
@@ -92,7 +99,8 @@ static int check_gpus(const struct rp_captures *of, int *known, struct rp_err *e
             const json_t *a = rp_known(gpu, fixed[i]);
             const json_t *b = rp_known(json_object_get(rp_group(probes(of->after), "gpu.devices"), number), fixed[i]);
             if (a && b && !json_equal(a, b))
-                return rp_fail(err, RP_MISMATCH, "gpu.devices.%s.%s differs before and after the run: the captures are of two machines",
+                return rp_fail(err, RP_MISMATCH,
+                               "gpu.devices.%s.%s differs before and after the run: the captures are of two machines",
                                rp_ascii(safe, sizeof safe, number), fixed[i]);
             *known += a && b;
         }
@@ -202,7 +210,8 @@ static int check_planned(const struct rp_verify_state *s, struct rp_err *err)
     for (size_t i = rp_rank_on_cpu(s->run.facts, 0) ? 0 : 3; i < sizeof parts / sizeof *parts; i++)
         sum += (double)parts[i];
     if (sum != total)
-        return rp_fail(err, RP_MISMATCH, "the plan's parts add up to %.0f bytes, but its total_bytes is %.0f", sum, total);
+        return rp_fail(err, RP_MISMATCH, "the plan's parts add up to %.0f bytes, but its total_bytes is %.0f", sum,
+                       total);
     if ((double)b->parameters < parameters)
         return rp_fail(err, RP_MISMATCH, "the plan has less memory than its %.0f bytes of parameters", parameters);
     return 0;
@@ -242,8 +251,9 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
                            rp_excerpt(safe, d->name), rp_verify_gpu_name(d->name));
     }
     if (!is_cpu && strcmp(backend, "cuda") != 0)
-        return rp_check_warn(result, "the backend '%s' is not of this version: whether its device fits the captures is not known here",
-                             backend);
+        return rp_check_warn(
+            result, "the backend '%s' is not of this version: whether its device fits the captures is not known here",
+            backend);
     if (check_clock(s, err) < 0 || check_planned(s, err) < 0)
         return -1;
     return rp_verify_places(s, result, err);

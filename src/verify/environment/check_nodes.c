@@ -120,7 +120,8 @@ static int shares_clock(const struct rp_run *r, int i, int k)
     return fabs((double)a->clock.monotonic_ns - (double)b->clock.monotonic_ns) < ONE_CLOCK_NS;
 }
 
-/* What shows that two nodes are one machine; NULL: nothing does. Serial numbers and UUIDs of boards may be a vendor's placeholder. */
+/* What shows that two nodes are one machine; NULL: nothing does. Serial numbers and UUIDs of boards may be a vendor's
+ * placeholder. */
 static const char *same_machine(const struct rp_run *r, json_t *const *marks, int i, int k)
 {
     if (is_same(probes_of(r, i, 0), probes_of(r, k, 0), "host.boot_id"))

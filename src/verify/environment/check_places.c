@@ -36,7 +36,8 @@ static int check_cpus(struct places *p, const struct rp_run *r, int rank, struct
     const int known = online && rp_cpu_list(p->node, online) == 0;
     for (int i = 0; i < RP_CPUS_MAX; i++) {
         if (known && p->rank[i] && !p->node[i])
-            return rp_fail(err, RP_MISMATCH, "it could run on processor %d, but its node has the processors %.80s", i, online);
+            return rp_fail(err, RP_MISMATCH, "it could run on processor %d, but its node has the processors %.80s", i,
+                           online);
         if (p->rank[i] && p->taken[i] && !p->shared++)
             RP_FORMAT(p->text, "ranks share processor %d", i);
         p->taken[i] |= p->rank[i];
@@ -68,7 +69,8 @@ static int check_address(const json_t *capture, const struct rp_device_facts *d,
         if (strcmp(address, d->pci_address) != 0)
             continue;
         if (name && strncmp(name, d->name, strlen(name)) != 0)
-            return rp_fail(err, RP_MISMATCH, "the captured GPU at %s is '%s', not the one that trained", address, rp_excerpt(safe, name));
+            return rp_fail(err, RP_MISMATCH, "the captured GPU at %s is '%s', not the one that trained", address,
+                           rp_excerpt(safe, name));
         return 0;
     }
     return listed ? rp_fail(err, RP_MISMATCH, "the capture has no GPU at the address %s", d->pci_address) : 0;

@@ -125,14 +125,17 @@ static int check_exchange(const struct rp_verify_state *s, int i, const int *hos
 }
 
 /* In exchanges a rank spent some time, and not less than its bytes take on any link. */
-static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int64_t timed, int64_t sent, struct rp_err *err)
+static int check_rate(const struct rp_verify_state *s, int i, int64_t steps, int64_t timed, int64_t sent,
+                      struct rp_err *err)
 {
     const struct rp_rank_share *share = &s->run.ranks.share[i];
     const double took = (double)(share->exchange_ns + (share->overlap_ns > 0 ? share->overlap_ns : 0)) / 1e9;
     const double bytes = steps > 0 ? (double)sent / (double)steps * (double)timed : 0;
     if (bytes <= took * LINK_MOST)
         return 0;
-    return rp_fail(err, RP_MISMATCH, "rank %d sent %.4g bytes in its timed steps, and was %.4g s in exchanges: no link is that fast", i, bytes, took);
+    return rp_fail(err, RP_MISMATCH,
+                   "rank %d sent %.4g bytes in its timed steps, and was %.4g s in exchanges: no link is that fast", i,
+                   bytes, took);
 }
 
 /* All that a rank sent is at least what its steps send. One that overflowed sends no weights: only updates count. */
@@ -216,11 +219,17 @@ static int check_uncertainty(const struct rp_verify_state *s, struct rp_check_re
     for (int i = 0; i < s->run.ranks.ranks; i++) {
         const struct rp_rank_clock *c = &s->run.ranks.clock[i];
         if (c->error_ns < 0)
-            return rp_check_warn(result, "the clock of rank %d was not compared with that of rank 0: that their steps overlap is the "
-                                         "signer's word", i);
+            return rp_check_warn(
+                result,
+                "the clock of rank %d was not compared with that of rank 0: that their steps overlap is the "
+                "signer's word",
+                i);
         if (c->error_ns > shortest && c->error_ns > SLACK_NS)
-            return rp_check_warn(result, "the clock of rank %d is known to within %.3g s, and a step took %.3g s: that steps overlap is the "
-                                         "signer's word", i, (double)c->error_ns / 1e9, (double)shortest / 1e9);
+            return rp_check_warn(
+                result,
+                "the clock of rank %d is known to within %.3g s, and a step took %.3g s: that steps overlap is the "
+                "signer's word",
+                i, (double)c->error_ns / 1e9, (double)shortest / 1e9);
     }
     return 0;
 }

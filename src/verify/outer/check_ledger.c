@@ -8,7 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What a reader has to know of a run's place besides its number; appended to the text, and a note where there is anything. */
+/* What a reader has to know of a run's place besides its number; appended to the text, and a note where there is
+ * anything. */
 static void add_remarks(const struct rp_verify_state *s, const struct rp_ledger_standing *p, struct rp_buf *out)
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;
@@ -58,8 +59,8 @@ static void check_times(const struct rp_verify_state *s, struct rp_check_result 
         }
 }
 
-static void set_text(const struct rp_verify_state *s, const struct rp_ledger_standing *p, struct rp_check_result *result,
-                     const char *place)
+static void set_text(const struct rp_verify_state *s, const struct rp_ledger_standing *p,
+                     struct rp_check_result *result, const char *place)
 {
     RP_BUF remarks = {0};
     add_remarks(s, p, &remarks);
@@ -81,7 +82,8 @@ static void add_note(struct rp_check_result *result, const char *remark)
     rp_check_text(result, "%.400s; %.280s", had, remark);
 }
 
-static void warn_of_conflict(struct rp_verify_state *s, struct rp_check_result *result, const struct rp_ledger_conflict *c)
+static void warn_of_conflict(struct rp_verify_state *s, struct rp_check_result *result,
+                             const struct rp_ledger_conflict *c)
 {
     const struct rp_ledger_facts *is = &s->run.facts->ledger;
     const char *const statement = s->v->statement;
@@ -91,11 +93,15 @@ static void warn_of_conflict(struct rp_verify_state *s, struct rp_check_result *
     case RP_LEDGER_AGREES:
         return;
     case RP_LEDGER_LEFT:
-        rp_check_warn(result, "in no ledger (%.200s), but its key has one: bundle %.16s... of this key, verified here at %s, cites line %" PRId64
-                      " (%.16s...)", is->reason, c->statement, c->at, c->position, c->head);
+        rp_check_warn(result,
+                      "in no ledger (%.200s), but its key has one: bundle %.16s... of this key, verified here at %s, "
+                      "cites line %" PRId64 " (%.16s...)",
+                      is->reason, c->statement, c->at, c->position, c->head);
         break;
     case RP_LEDGER_AFTER:
-        rp_check_warn(result, "the ledger began at %s, after bundle %.16s... of this key was verified here at %s: that run is in no ledger",
+        rp_check_warn(result,
+                      "the ledger began at %s, after bundle %.16s... of this key was verified here at %s: that run is "
+                      "in no ledger",
                       is->begun, c->statement, c->at);
         break;
     case RP_LEDGER_MISSING:
@@ -111,13 +117,16 @@ static void warn_of_conflict(struct rp_verify_state *s, struct rp_check_result *
         why = rp_strdup(strcmp(c->head, is->head) == 0 ? ", and one line starts one run" : "");
         break;
     }
-    s->v->forked = json_pack("{s:[o,o], s:[o,o], s:[s,s], s:s}", "positions", both ? json_integer(is->position) : json_null(),
-                             both ? json_integer(c->position) : json_null(), "heads", both ? json_string(is->head) : json_null(),
-                             both ? json_string(c->head) : json_null(), "statements", statement, c->statement, "seen_at", c->at);
+    s->v->forked =
+        json_pack("{s:[o,o], s:[o,o], s:[s,s], s:s}", "positions", both ? json_integer(is->position) : json_null(),
+                  both ? json_integer(c->position) : json_null(), "heads", both ? json_string(is->head) : json_null(),
+                  both ? json_string(c->head) : json_null(), "statements", statement, c->statement, "seen_at", c->at);
     if (why)
-        rp_check_warn(result, "forked or restarted ledger, or one key on two machines: bundle %.16s... cites line %" PRId64 " (%.16s...); "
-                      "bundle %.16s... of this key, verified here at %s, line %" PRId64 " (%.16s...)%s", statement, is->position, is->head,
-                      c->statement, c->at, c->position, c->head, why);
+        rp_check_warn(result,
+                      "forked or restarted ledger, or one key on two machines: bundle %.16s... cites line %" PRId64
+                      " (%.16s...); "
+                      "bundle %.16s... of this key, verified here at %s, line %" PRId64 " (%.16s...)%s",
+                      statement, is->position, is->head, c->statement, c->at, c->position, c->head, why);
 }
 
 /* Bundles of this key that were verified here: one ledger has their lines and the line of this one. */
@@ -134,8 +143,9 @@ static void compare_with_seen(struct rp_verify_state *s, struct rp_check_result 
         return;
     }
     if (c.beyond) {
-        RP_FREE char *remark = rp_asprintf("%" PRId64 " later line%s, cited by bundles of this key that were verified here, %s not in this file",
-                                           c.beyond, rp_s(c.beyond), c.beyond == 1 ? "is" : "are");
+        RP_FREE char *remark = rp_asprintf(
+            "%" PRId64 " later line%s, cited by bundles of this key that were verified here, %s not in this file",
+            c.beyond, rp_s(c.beyond), c.beyond == 1 ? "is" : "are");
         add_note(result, remark);
     }
     warn_of_conflict(s, result, &c);
@@ -147,15 +157,18 @@ static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *
     if (rp_ledger_find(s->o->ledger, s->run.facts, s->run.figures->recipe_sha256, s->v->fingerprint, &p, err) < 0)
         return -1;
     if (*p.statement && strcmp(p.statement, s->v->statement) != 0)
-        return rp_fail(err, RP_MISMATCH, "ledger '%s': the run started by line %" PRId64 " ended in another bundle, %.16s...",
+        return rp_fail(err, RP_MISMATCH,
+                       "ledger '%s': the run started by line %" PRId64 " ended in another bundle, %.16s...",
                        s->o->ledger, p.position, p.statement);
     if (rp_facts_complete(s->run.facts) && *p.end && strcmp(p.end, rp_ledger_event_name(RP_LEDGER_SEALED)) != 0)
-        return rp_fail(err, RP_MISMATCH, "ledger '%s': the run started by line %" PRId64 " ended as '%s', but this bundle is complete",
+        return rp_fail(err, RP_MISMATCH,
+                       "ledger '%s': the run started by line %" PRId64 " ended as '%s', but this bundle is complete",
                        s->o->ledger, p.position, p.end);
-    s->v->ledger = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "position", (json_int_t)p.position, "lines",
-                             (json_int_t)p.lines, "attempt", (json_int_t)p.earlier + 1, "attempts", (json_int_t)(p.earlier + 1 + p.later),
-                             "sealed", (json_int_t)p.sealed, "failed", (json_int_t)p.failed, "interrupted", (json_int_t)p.interrupted,
-                             "open", (json_int_t)p.open, "later", (json_int_t)p.later, "recorded", *p.statement != 0);
+    s->v->ledger = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "position", (json_int_t)p.position,
+                             "lines", (json_int_t)p.lines, "attempt", (json_int_t)p.earlier + 1, "attempts",
+                             (json_int_t)(p.earlier + 1 + p.later), "sealed", (json_int_t)p.sealed, "failed",
+                             (json_int_t)p.failed, "interrupted", (json_int_t)p.interrupted, "open", (json_int_t)p.open,
+                             "later", (json_int_t)p.later, "recorded", *p.statement != 0);
     if (!*p.statement)
         result->state = RP_CHECK_NOTE;
     const char *begun = s->run.facts->ledger.begun;
@@ -192,7 +205,8 @@ static int check_dates(const struct rp_ledger_facts *is, struct rp_err *err)
     const char *const dates[][2] = {{"at", is->at}, {"begun", is->begun}, {"key_made", is->key_made}};
     for (size_t i = 0; i < sizeof dates / sizeof *dates; i++)
         if (dates[i][1] && rp_rfc3339_seconds(dates[i][1]) < 0)
-            return rp_fail(err, RP_MISMATCH, "facts.json: ledger/%s is %.20s, a date that does not exist", dates[i][0], dates[i][1]);
+            return rp_fail(err, RP_MISMATCH, "facts.json: ledger/%s is %.20s, a date that does not exist", dates[i][0],
+                           dates[i][1]);
     return 0;
 }
 
@@ -209,7 +223,8 @@ int rp_check_ledger(struct rp_verify_state *s, struct rp_check_result *result, s
     if (check_dates(is, err) < 0)
         return -1;
     if (is->reason)
-        rp_check_note(result, "in no ledger: %.300s%s", is->reason, s->o->ledger ? "; there is no entry to look up in --ledger" : "");
+        rp_check_note(result, "in no ledger: %.300s%s", is->reason,
+                      s->o->ledger ? "; there is no entry to look up in --ledger" : "");
     else if (find_place(s, result, err) < 0)
         return -1;
     if (!is->reason)

@@ -36,7 +36,8 @@ int rp_check_container(struct rp_verify_state *s, struct rp_check_result *result
 int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     RP_BUF pem = {0};
-    const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json"), *key = rp_bundle_find(&s->bundle, "key.pem");
+    const struct rp_member *statement = rp_bundle_find(&s->bundle, "statement.dsse.json"),
+                           *key = rp_bundle_find(&s->bundle, "key.pem");
     s->key = rp_key_load_public(rp_buf_text(&key->bytes), key->bytes.size, "key.pem", err);
     if (!s->key)
         return -1;
@@ -50,7 +51,8 @@ int rp_check_signature(struct rp_verify_state *s, struct rp_check_result *result
     return rp_check_text(result, "Ed25519, by %s", s->v->fingerprint);
 }
 
-/* --trust names the author's key, or a countersigner's if the author is trusted: a reviewer does not vouch for the author. */
+/* --trust names the author's key, or a countersigner's if the author is trusted: a reviewer does not vouch for the
+ * author. */
 static int check_named_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char wanted[RP_FINGERPRINT_SIZE], safe[200];
@@ -64,9 +66,12 @@ static int check_named_key(struct rp_verify_state *s, struct rp_check_result *re
         return rp_fail(err, RP_SIGNATURE, "signed by another key, %s, not by '%s' (%s)", v->fingerprint,
                        rp_ascii(safe, sizeof safe, s->o->trust), wanted);
     if (*v->signer)
-        return rp_check_text(result, "the key of --trust countersigned as %s; the author is '%s' in your trust store", role, v->signer);
-    return rp_fail(err, RP_SIGNATURE, "the key of --trust countersigned as %s, but the author's key, %s, is unknown: trust it, or use a "
-                                      "policy with countersigned_by", role, v->fingerprint);
+        return rp_check_text(result, "the key of --trust countersigned as %s; the author is '%s' in your trust store",
+                             role, v->signer);
+    return rp_fail(err, RP_SIGNATURE,
+                   "the key of --trust countersigned as %s, but the author's key, %s, is unknown: trust it, or use a "
+                   "policy with countersigned_by",
+                   role, v->fingerprint);
 }
 
 /* A key that nobody named and the trust store lacks: it may be the verifier's own. */
@@ -84,12 +89,14 @@ static int check_own_key(struct rp_verify_state *s, struct rp_check_result *resu
     if (none && why.code == RP_UNAVAILABLE)
         RP_FORMAT(encrypted, "; your own was not compared: %.200s", why.msg);
     return rp_check_note(result,
-                         "unknown: get the fingerprint from the signer, compare it with the one that signed this bundle, then give it with --trust "
+                         "unknown: get the fingerprint from the signer, compare it with the one that signed this "
+                         "bundle, then give it with --trust "
                          "or 'repro key trust'%s",
                          encrypted);
 }
 
-/* The key inside the bundle proves nothing: it is compared with --trust, or else looked up in the user's trust store. */
+/* The key inside the bundle proves nothing: it is compared with --trust, or else
+ * looked up in the user's trust store. */
 int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
@@ -147,14 +154,17 @@ static const struct rp_subject *find_subject(const struct rp_subject *list, int 
 
 int rp_check_digests(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    RP_FREE struct rp_subject *is = rp_alloc(RP_BUNDLE_MEMBERS_MAX * sizeof *is), *was = rp_alloc(RP_BUNDLE_MEMBERS_MAX * sizeof *was);
+    RP_FREE struct rp_subject *is = rp_alloc(RP_BUNDLE_MEMBERS_MAX * sizeof *is),
+                              *was = rp_alloc(RP_BUNDLE_MEMBERS_MAX * sizeof *was);
     char safe[RP_TAR_NAME_MAX + 1];
-    int n_is = rp_bundle_subjects(&s->bundle, is), n_was = rp_statement_subjects(s->statement, was, RP_BUNDLE_MEMBERS_MAX, err);
+    int n_is = rp_bundle_subjects(&s->bundle, is),
+        n_was = rp_statement_subjects(s->statement, was, RP_BUNDLE_MEMBERS_MAX, err);
     if (n_was < 0)
         return -1;
     for (int i = 0; i < n_was; i++)
         if (!find_subject(is, n_is, was[i].name))
-            return rp_fail(err, RP_MISMATCH, "member '%s' was signed but is missing", rp_ascii(safe, sizeof safe, was[i].name));
+            return rp_fail(err, RP_MISMATCH, "member '%s' was signed but is missing",
+                           rp_ascii(safe, sizeof safe, was[i].name));
     for (int i = 0; i < n_is; i++) {
         const struct rp_subject *expected = find_subject(was, n_was, is[i].name);
         if (!expected)
@@ -206,11 +216,13 @@ int rp_check_helper_files(struct rp_verify_state *s, struct rp_check_result *res
 
 int rp_check_stock_signatures(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    const struct rp_member *sums = rp_bundle_find(&s->bundle, "SHA256SUMS"), *sig = rp_bundle_find(&s->bundle, "SHA256SUMS.sig"),
+    const struct rp_member *sums = rp_bundle_find(&s->bundle, "SHA256SUMS"),
+                           *sig = rp_bundle_find(&s->bundle, "SHA256SUMS.sig"),
                            *minisig = rp_bundle_find(&s->bundle, "SHA256SUMS.minisig");
     (void)result;
-    if (rp_signify_check(rp_buf_text(&sig->bytes), sig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, sig->name, err) < 0)
+    if (rp_signify_check(rp_buf_text(&sig->bytes), sig->bytes.size, s->key, sums->bytes.data, sums->bytes.size,
+                         sig->name, err) < 0)
         return -1;
-    return rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data, sums->bytes.size, minisig->name,
-                             err);
+    return rp_minisign_check(rp_buf_text(&minisig->bytes), minisig->bytes.size, s->key, sums->bytes.data,
+                             sums->bytes.size, minisig->name, err);
 }

@@ -24,7 +24,8 @@ static int open_countersignature(struct rp_verify_state *s, int number, json_t *
     RP_BUF again = {0};
     struct rp_countersignature c;
     if (!envelope || !pem)
-        return rp_fail(err, RP_MALFORMED, "missing member " RP_COUNTERSIGN_FOLDER "%d.%s", number, envelope ? "pem" : "dsse.json");
+        return rp_fail(err, RP_MALFORMED, "missing member " RP_COUNTERSIGN_FOLDER "%d.%s", number,
+                       envelope ? "pem" : "dsse.json");
     RP_KEY *k = rp_key_load_public(rp_buf_text(&pem->bytes), pem->bytes.size, pem->name, err);
     if (!k)
         return -1;
@@ -101,9 +102,11 @@ int rp_check_countersignatures(struct rp_verify_state *s, struct rp_check_result
         json_t *row = json_pack("{s:i}", "number", i);
         int good = open_countersignature(s, i, row, &why) == 0;
         if (good && strcmp(json_string_value(json_object_get(row, "fingerprint")), s->v->fingerprint) == 0)
-            good = rp_fail(&why, RP_MALFORMED, RP_COUNTERSIGN_FOLDER "%d.dsse.json: made by the author's own key", i) == 0;
+            good =
+                rp_fail(&why, RP_MALFORMED, RP_COUNTERSIGN_FOLDER "%d.dsse.json: made by the author's own key", i) == 0;
         if (good && signed_before(s->v->signatures, row))
-            good = rp_fail(&why, RP_MALFORMED, RP_COUNTERSIGN_FOLDER "%d.dsse.json: the same key signed in the same role before", i) == 0;
+            good = rp_fail(&why, RP_MALFORMED,
+                           RP_COUNTERSIGN_FOLDER "%d.dsse.json: the same key signed in the same role before", i) == 0;
         json_object_set_new(row, "valid", json_boolean(good));
         if (good) {
             RP_BUF text = {0};
@@ -143,5 +146,6 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
 int rp_countersign_says(const json_t *row)
 {
     const char *role = rp_json_text_at(row, "role");
-    return strcmp(role, "author") == 0 || (strcmp(role, "replicator") == 0 && !json_is_true(json_object_get(row, "replicated")));
+    return strcmp(role, "author") == 0 ||
+           (strcmp(role, "replicator") == 0 && !json_is_true(json_object_get(row, "replicated")));
 }

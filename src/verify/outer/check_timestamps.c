@@ -1,4 +1,5 @@
-/* Time stamps: the bundle existed when an authority signed its digest. Without --tsa-ca that is the authority's word, unchecked. */
+/* Time stamps: the bundle existed when an authority signed its digest. Without --tsa-ca that is the authority's word,
+ * unchecked. */
 #include "base/clock.h"
 #include "sign/timestamp.h"
 #include "verify/state.h"
@@ -41,14 +42,16 @@ struct stamp_tally {
 };
 
 /* 0: the token holds together; its row has "checked" if its authority is one of --tsa-ca. */
-static int open_token(struct rp_verify_state *s, const struct rp_member *m, json_t *row, struct stamp_tally *t, struct rp_err *err)
+static int open_token(struct rp_verify_state *s, const struct rp_member *m, json_t *row, struct stamp_tally *t,
+                      struct rp_err *err)
 {
     const struct rp_buf *statement = &rp_bundle_find(&s->bundle, "statement.dsse.json")->bytes;
     struct rp_timestamp token;
     struct rp_err why = {0};
     if (rp_timestamp_read(&token, rp_buf_text(&m->bytes), m->bytes.size, statement, err) < 0)
         return rp_wrap(err, "%s", m->name);
-    int checked = s->o->tsa_ca && rp_timestamp_check(&token, rp_buf_text(&m->bytes), m->bytes.size, s->o->tsa_ca, &why) == 0;
+    int checked =
+        s->o->tsa_ca && rp_timestamp_check(&token, rp_buf_text(&m->bytes), m->bytes.size, s->o->tsa_ca, &why) == 0;
     describe(row, &token);
     if (checked)
         t->checked++;
@@ -73,7 +76,8 @@ static void open_tokens(struct rp_verify_state *s, int n, struct stamp_tally *t)
         struct rp_err why = {0};
         const struct rp_member *m = rp_bundle_find(&s->bundle, RP_FORMAT(name, RP_TIMESTAMP_FOLDER "%d.tsr", i));
         json_t *row = json_pack("{s:i}", "number", i);
-        int good = m ? open_token(s, m, row, t, &why) == 0 : rp_fail(&why, RP_MALFORMED, "missing member %s", name) == 0;
+        int good =
+            m ? open_token(s, m, row, t, &why) == 0 : rp_fail(&why, RP_MALFORMED, "missing member %s", name) == 0;
         json_object_set_new(row, "valid", json_boolean(good));
         if (!good) {
             json_object_set_new(row, "checked", json_false());
@@ -104,10 +108,11 @@ int rp_check_timestamps(struct rp_verify_state *s, struct rp_check_result *resul
     rp_rfc3339(when, (uint64_t)(t.first_ns + SECOND_NS - 1));
     const char *more = t.adds ? " (its time plus its accuracy)" : "";
     if (!s->o->tsa_ca)
-        return rp_check_note(result, "it existed by %s%s by an authority's word, not checked: --tsa-ca FILE", when, more);
+        return rp_check_note(result, "it existed by %s%s by an authority's word, not checked: --tsa-ca FILE", when,
+                             more);
     s->v->stamped_ns = t.first_ns;
     if (t.checked < n)
-        return rp_check_note(result, "it existed by %s%s; %d of %d by an authority of --tsa-ca; %.200s", when, more, t.checked, n,
-                             t.alien.msg);
+        return rp_check_note(result, "it existed by %s%s; %d of %d by an authority of --tsa-ca; %.200s", when, more,
+                             t.checked, n, t.alien.msg);
     return rp_check_text(result, "it existed by %s%s, by an authority of --tsa-ca", when, more);
 }

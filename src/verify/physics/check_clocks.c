@@ -141,9 +141,11 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_check_warn(result, "steps span %.1f s of a run of %.1f s, %.1f s are outside all phases", span,
                              elapsed, unnamed);
     if (late > 0)
-        return rp_check_warn(result, "the run ended %.0f s after %s: the signer's clock is fast, or its times were invented",
+        return rp_check_warn(result,
+                             "the run ended %.0f s after %s: the signer's clock is fast, or its times were invented",
                              late + RP_FAST_S, than);
     if (lacks_device_times(s))
-        return rp_check_warn(result, "the steps have no device_ns, their time by the clock of the device, which every GPU has");
+        return rp_check_warn(result,
+                             "the steps have no device_ns, their time by the clock of the device, which every GPU has");
     return rp_check_text(result, "steps span %.1f s of a run of %.1f s, in order and without overlap", span, elapsed);
 }

@@ -14,7 +14,8 @@
 #define WALL_DRIFT 1.01
 #define SAMPLES_ENOUGH 8 /* a window this long has some, even if the first are late */
 #define EXCHANGE_LEAST 0.5 /* of the time at the measured rate */
-/* A run may be this many times as fast as its GEMM ceiling: other work slowed the ceiling down, or its shapes are faster. */
+/* A run may be this many times as fast as its GEMM ceiling: other work slowed the ceiling down, or its shapes are
+ * faster. */
 #define SLACK_CPU 2.0
 #define SLACK_DEVICE 1.25
 
@@ -24,7 +25,8 @@ static int is_cpu(const struct rp_verify_state *s)
     return rp_rank_on_cpu(s->run.facts, s->run.facts->ceilings->rank);
 }
 
-/* What a complete run on a GPU always has: worth a warning where it is missing, whatever the reason, as its absence helps a forger too. */
+/* What a complete run on a GPU always has: worth a warning where it is missing, whatever the reason, as its absence
+ * helps a forger too. */
 static int is_complete_gpu(const struct rp_verify_state *s)
 {
     return !is_cpu(s) && rp_facts_complete(s->run.facts);
@@ -91,7 +93,8 @@ static int check_share(const struct rp_verify_state *s, struct rp_check_result *
                        share, slack);
     for (int i = 0; i < 2 && is_complete_gpu(s); i++)
         if (!(i ? is->after : is->before) || !(i ? is->after : is->before)->host_to_device)
-            return rp_check_warn(result, "ceilings/%s has no rate of uploads, which every GPU has", i ? "after" : "before");
+            return rp_check_warn(result, "ceilings/%s has no rate of uploads, which every GPU has",
+                                 i ? "after" : "before");
     if (exchanges_are_fast(s, result))
         return 0;
     if (!is->before || !is->after) /* the clock may rise after the first measurement */
@@ -140,12 +143,14 @@ int rp_check_ceilings(struct rp_verify_state *s, struct rp_check_result *result,
 
 /* ---- telemetry ---- */
 
-/* Steps and device samples of a rank share a clock: together they span at most the run, and device samples come at most at their rate. */
+/* Steps and device samples of a rank share a clock: together they span at most the run, and device samples come at most
+ * at their rate. */
 static int check_times(const struct rp_verify_state *s, int rank, const struct rp_telemetry *is, struct rp_err *err)
 {
     const struct rp_rank_share *share = &s->run.ranks.share[rank];
     const double elapsed = s->run.facts->elapsed_s;
-    double first = (double)is->sample->ns / 1e9, last = (double)is->sample[is->n - 1].ns / 1e9, begin = first, end = last;
+    double first = (double)is->sample->ns / 1e9, last = (double)is->sample[is->n - 1].ns / 1e9, begin = first,
+           end = last;
     if ((double)((is->n - 1) * is->every) * RP_TELEMETRY_PERIOD_S >
         (last - first) * WALL_DRIFT + 2 * RP_TELEMETRY_PERIOD_S)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " device samples in %.3f s: they are taken every %.1f s",
@@ -155,7 +160,8 @@ static int check_times(const struct rp_verify_state *s, int rank, const struct r
         end = fmax(end, (double)share->ended_ns / 1e9);
     }
     if (end - begin > elapsed * WALL_DRIFT + WALL_SLACK_S)
-        return rp_fail(err, RP_MISMATCH, "steps and telemetry span %.3f s, but the whole run took %.3f s", end - begin, elapsed);
+        return rp_fail(err, RP_MISMATCH, "steps and telemetry span %.3f s, but the whole run took %.3f s", end - begin,
+                       elapsed);
     return 0;
 }
 
@@ -240,7 +246,8 @@ static const char *why_none(const struct rp_verify_state *s, int rank)
 }
 
 /* Throttling, and too few device samples. */
-static void describe_telemetry(const struct rp_verify_state *s, const struct telemetry_seen *seen, struct rp_check_result *result)
+static void describe_telemetry(const struct rp_verify_state *s, const struct telemetry_seen *seen,
+                               struct rp_check_result *result)
 {
     const char *throttled = seen->throttled;
     char of[48] = "", who[RP_WHO];
@@ -254,8 +261,8 @@ static void describe_telemetry(const struct rp_verify_state *s, const struct tel
         rp_check_warn(result, "rank %d trained on a GPU and has no telemetry: %.200s", seen->without,
                       why_none(s, seen->without));
     else if (seen->few)
-        rp_check_text(result, "only %" PRId64 " device samples%s in the timed windows, %.0f expected%s%s", seen->timed, who, seen->room,
-                      *throttled ? "; throttled: " : "", throttled);
+        rp_check_text(result, "only %" PRId64 " device samples%s in the timed windows, %.0f expected%s%s", seen->timed,
+                      who, seen->room, *throttled ? "; throttled: " : "", throttled);
     else
         rp_check_text(result, "%" PRId64 " device samples%s in the timed windows%s%s", s->run.figures->telemetry->timed,
                       of, *throttled ? "; throttled: " : ", no throttling", throttled);

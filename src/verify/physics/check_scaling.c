@@ -32,8 +32,13 @@ static int unequal(const json_t *a, const json_t *b)
 static int is_free(const char *key)
 {
     static const char *const groups[] = {"measure.", "evidence.", "run.", "seed.", "schedule."};
-    static const char *const keys[] = {"title", "follows", "parallel.data", "train.global_batch_size", "train.accumulation_steps",
-                                       "train.batch_size", "optimizer.learning_rate"}; /* batches: see below */
+    static const char *const keys[] = {"title",
+                                       "follows",
+                                       "parallel.data",
+                                       "train.global_batch_size",
+                                       "train.accumulation_steps",
+                                       "train.batch_size",
+                                       "optimizer.learning_rate"}; /* batches: see below */
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (strncmp(key, groups[i], strlen(groups[i])) == 0)
             return 1;
@@ -62,7 +67,8 @@ static int other_devices(const struct rp_facts *f, const struct rp_facts *base)
     return other;
 }
 
-/* Differences other than the number of ranks that can explain a speed-up: settings that change the work, and the machines. */
+/* Differences other than the number of ranks that can explain a speed-up: settings that change the work, and the
+ * machines. */
 static void find_conditions(char *out, const struct rp_run *s, const struct rp_run *base)
 {
     static const char *const captured[] = {"probes.cpu.model_name", "probes.frequency.hardware_max",
@@ -133,9 +139,9 @@ static int compare_runs(const struct rp_run *s, const struct rp_run *base, json_
                                        ": verify that one with this as the baseline",
                                        n, n_base);
     find_conditions(conditions, s, base);
-    *found = json_pack("{s:I, s:I, s:[f, f], s:f, s:[f, f], s:f, s:s}", "width", (json_int_t)n, "base_width", (json_int_t)n_base, "speedup",
-                       least, most, "ideal", ideal, "efficiency", least / ideal, most / ideal, "slack",
-                       n == n_base ? EQUAL_SLACK : SLACK, "conditions", conditions);
+    *found = json_pack("{s:I, s:I, s:[f, f], s:f, s:[f, f], s:f, s:s}", "width", (json_int_t)n, "base_width",
+                       (json_int_t)n_base, "speedup", least, most, "ideal", ideal, "efficiency", least / ideal,
+                       most / ideal, "slack", n == n_base ? EQUAL_SLACK : SLACK, "conditions", conditions);
     if (n == n_base)
         return judge_equals(n, t, t_base, least, most, conditions, result);
     RP_FORMAT(figures,
@@ -146,7 +152,8 @@ static int compare_runs(const struct rp_run *s, const struct rp_run *base, json_
     if (least > ideal * SLACK && !*conditions)
         return rp_fail(err, RP_MISMATCH, "%s; more than %.2f times ideal, and nothing else differs", figures, SLACK);
     if (least > ideal * SLACK)
-        return rp_check_warn(result, "%s; more than %.2f times ideal; other differences: %s", figures, SLACK, conditions);
+        return rp_check_warn(result, "%s; more than %.2f times ideal; other differences: %s", figures, SLACK,
+                             conditions);
     if (*conditions)
         return rp_check_note(result, "%s; other differences: %s", figures, conditions);
     return rp_check_text(result, "%s", figures);
@@ -156,7 +163,8 @@ int rp_check_scaling(struct rp_verify_state *s, struct rp_check_result *result, 
 {
     struct rp_verify_other *base = s->baseline;
     if (!base)
-        return rp_check_skip(result, "not requested; --baseline BUNDLE names a run with fewer threads or devices, or as many");
+        return rp_check_skip(result,
+                             "not requested; --baseline BUNDLE names a run with fewer threads or devices, or as many");
     if (base->failed) {
         *err = base->err;
         return rp_wrap(err, "--baseline");

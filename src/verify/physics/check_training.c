@@ -41,15 +41,16 @@ static int check_range(const struct rp_verify_state *s, double guess, int64_t *h
     for (int64_t i = 0; i < rs->n; i++) {
         double loss = rs->r[i].step < 0 ? 0 : (double)rs->r[i].loss;
         if (!(loss > -ROUNDED))
-            return rp_fail(err, RP_MISMATCH, "step %d: loss %.6g; a cross-entropy is not negative", rs->r[i].step, loss);
+            return rp_fail(err, RP_MISMATCH, "step %d: loss %.6g; a cross-entropy is not negative", rs->r[i].step,
+                           loss);
         for (int k = 0; k < rs->part.n && rs->r[i].step >= 0; k++) {
             double part = (double)rp_record_loss_parts(rs, &rs->r[i])[k]; /* none is negative, so that the loss bounds each of them */
             if (!(part > -ROUNDED))
-                return rp_fail(err, RP_MISMATCH, "step %d: '%s' is %.6g; a part of the loss is not negative", rs->r[i].step,
-                               rs->part.name[k], part);
+                return rp_fail(err, RP_MISMATCH, "step %d: '%s' is %.6g; a part of the loss is not negative",
+                               rs->r[i].step, rs->part.name[k], part);
             if (part != 0 && !is_part(s, rs->part.name[k]))
-                return rp_fail(err, RP_MISMATCH, "step %d: '%s' is %.6g; the loss of this recipe has no such part", rs->r[i].step,
-                               rs->part.name[k], part);
+                return rp_fail(err, RP_MISMATCH, "step %d: '%s' is %.6g; the loss of this recipe has no such part",
+                               rs->r[i].step, rs->part.name[k], part);
         }
         if (loss > DIVERGED * guess && *high < 0)
             *high = rs->r[i].step;
@@ -68,11 +69,13 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
     if (check_range(s, e.guess, &high, err) < 0)
         return -1;
     if (!rp_verify_starts_from_file(s) && e.off >= 0 && fabs(is - e.first) > e.off)
-        return rp_fail(err, RP_MISMATCH, "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this recipe", is,
+        return rp_fail(err, RP_MISMATCH,
+                       "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this recipe", is,
                        e.first, e.off);
     if (high >= 0)
-        return rp_check_warn(result, "step %" PRId64 " has more than %.0f times the loss of a random guess: training diverged", high,
-                             DIVERGED);
+        return rp_check_warn(result,
+                             "step %" PRId64 " has more than %.0f times the loss of a random guess: training diverged",
+                             high, DIVERGED);
     if (rp_verify_starts_from_file(s))
         return rp_check_text(result, "first loss %.4f; training started from a file", is);
     if (e.off < 0)
@@ -109,13 +112,15 @@ int rp_check_gradients(struct rp_verify_state *s, struct rp_check_result *result
     if (first)
         rp_float_hex(hex, first->grad_norm);
     if (n >= SAME_STEPS && same == n)
-        return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have the gradient norm %s: other samples give another", n, hex);
+        return rp_fail(err, RP_MISMATCH, "all %" PRId64 " steps have the gradient norm %s: other samples give another",
+                       n, hex);
     if (n + skipped == 0)
         return rp_check_not_applicable(result, "no steps are recorded");
     if (n == 0)
         return rp_check_warn(result, "the gradients of all %" PRId64 " steps overflowed: no weight changed", skipped);
     if (skipped > n) /* such a step ends early: its time is not that of training */
-        return rp_check_warn(result, "%" PRId64 " of %" PRId64 " steps overflowed and changed no weight", skipped, n + skipped);
+        return rp_check_warn(result, "%" PRId64 " of %" PRId64 " steps overflowed and changed no weight", skipped,
+                             n + skipped);
     char and[64] = "";
     if (skipped)
         RP_FORMAT(and, "; %" PRId64 " step%s overflowed and changed no weight", skipped, rp_s(skipped));
@@ -188,8 +193,9 @@ static int describe_root_time(char text[120], const struct rp_records *rs)
     double share = roots > 0 ? 100 * roots / (roots + steps) : 0;
     *text = 0;
     if (n)
-        snprintf(text, 120, "; %" PRId64 " roots between timed steps took %.3g s, %.3g %% of the time, not counted in throughput", n, roots,
-                 share);
+        snprintf(text, 120,
+                 "; %" PRId64 " roots between timed steps took %.3g s, %.3g %% of the time, not counted in throughput",
+                 n, roots, share);
     return share > ROOTS_MUCH;
 }
 
@@ -214,8 +220,10 @@ static int check_unchanged_tensors(const struct rp_verify_state *s, const struct
     for (int64_t i = 0; i < s->run.facts->tensor_root_n; i++) {
         const struct rp_tensor_root *t = &s->run.facts->tensor_root[i];
         if (*t->init && *t->final && strcmp(t->init, t->final) != 0 && !is_statistic(m, t->name))
-            return rp_fail(err, RP_MISMATCH, "every step overflowed and changed no weight, but the roots of '%s' before and after them differ",
-                           rp_ascii(safe, sizeof safe, t->name));
+            return rp_fail(
+                err, RP_MISMATCH,
+                "every step overflowed and changed no weight, but the roots of '%s' before and after them differ",
+                rp_ascii(safe, sizeof safe, t->name));
     }
     return 0;
 }
@@ -238,8 +246,10 @@ static int check_skips(const struct rp_verify_state *s, struct rp_err *err)
             continue;
         rp_record_root(is, rs, r);
         if (before && !updates && !m->tensors[RP_BUFFER].n && strcmp(was, is) != 0)
-            failed = rp_fail(err, RP_MISMATCH, "from step %d to step %d every gradient overflowed and no weight changed, but the state "
-                             "root before them is %.16s..., after them %.16s...", before->step + 1, r->step, was, is) < 0;
+            failed = rp_fail(err, RP_MISMATCH,
+                             "from step %d to step %d every gradient overflowed and no weight changed, but the state "
+                             "root before them is %.16s..., after them %.16s...",
+                             before->step + 1, r->step, was, is) < 0;
         before = r;
         memcpy(was, is, sizeof was);
         updates = 0;

@@ -25,7 +25,8 @@ static const struct rp_rule_text texts[] = {
 #undef RULE
 };
 
-static const char *const states[] = {[RP_CHECK_PASSED] = "passed", [RP_CHECK_NOTE] = "note", [RP_CHECK_WARNING] = "warning"};
+static const char *const states[] = {
+    [RP_CHECK_PASSED] = "passed", [RP_CHECK_NOTE] = "note", [RP_CHECK_WARNING] = "warning"};
 
 /* Checks that earlier programs had, and what to do without them. */
 static const char *const removed[][2] = {
@@ -86,7 +87,8 @@ static int read_event(struct policy_reader *r, struct rp_event *e)
     if (e->type != YAML_SCALAR_EVENT || e->last_line == e->line)
         return 0;
     rp_event_fini(e);
-    return FAIL(r, e, "a word continues in line %d: it must end in the line where it begins, so that it cannot hide a rule",
+    return FAIL(r, e,
+                "a word continues in line %d: it must end in the line where it begins, so that it cannot hide a rule",
                 e->last_line);
 }
 
@@ -185,22 +187,24 @@ static int skip_value(struct policy_reader *r)
 
 static int fail_value(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t)
 {
-    return NOTE(r, e, "%s: expected %s like %s", t->id, t->type == 'L'   ? "a list of words"
-                                                        : t->type == 'E' ? "a list of levels"
-                                                        : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum "
-                                                                           "prints them,"
-                                                        : t->type == 'W' ? "a list of whole numbers from 1 to 1000000000"
-                                                        : t->type == 'R' ? "a positive number and its unit, a second,"
-                                                        : t->type == 'V' ? "a version, numbers with dots,"
-                                                        : t->type == 'I' ? "a whole number from 1 to 1000000000"
-                                                        : t->type == 'N' ? "a whole number from 0 to 1000000000"
-                                                        : t->type == 'P' ? "a probability from 0 to 1"
-                                                        : t->type == 'B' ? "true, or leave the rule out,"
-                                                                         : "a mapping of checks",
+    return NOTE(r, e, "%s: expected %s like %s", t->id,
+                t->type == 'L'   ? "a list of words"
+                : t->type == 'E' ? "a list of levels"
+                : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum "
+                                   "prints them,"
+                : t->type == 'W' ? "a list of whole numbers from 1 to 1000000000"
+                : t->type == 'R' ? "a positive number and its unit, a second,"
+                : t->type == 'V' ? "a version, numbers with dots,"
+                : t->type == 'I' ? "a whole number from 1 to 1000000000"
+                : t->type == 'N' ? "a whole number from 0 to 1000000000"
+                : t->type == 'P' ? "a probability from 0 to 1"
+                : t->type == 'B' ? "true, or leave the rule out,"
+                                 : "a mapping of checks",
                 t->example);
 }
 
-static int read_number(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+static int read_number(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t,
+                       struct rp_rule *rule)
 {
     char *end;
     errno = 0;
@@ -218,7 +222,8 @@ static void take_word(struct rp_rule *rule, const char *word)
 }
 
 /* "570 sequences/s" */
-static int read_rate(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+static int read_rate(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t,
+                     struct rp_rule *rule)
 {
     char *unit = e->text;
     if (*e->text >= '0' && *e->text <= '9' && e->text[strspn(e->text, "0123456789.")] == ' ')
@@ -230,7 +235,8 @@ static int read_rate(struct policy_reader *r, const struct rp_event *e, const st
     return 0;
 }
 
-static int read_version(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+static int read_version(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t,
+                        struct rp_rule *rule)
 {
     const char *v = e->text;
     const size_t n = strlen(v);
@@ -257,7 +263,8 @@ static int read_share(struct policy_reader *r, const struct rp_event *e, const s
     return is_number && !*end && rule->share <= 1 ? 0 : fail_value(r, e, t);
 }
 
-static int read_flag(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t, struct rp_rule *rule)
+static int read_flag(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t,
+                     struct rp_rule *rule)
 {
     if (e->plain && strcmp(e->text, "false") == 0)
         return NOTE(r, e, "%s: false is not a rule; leave it out", t->id);
@@ -340,7 +347,8 @@ static int check_word(struct policy_reader *r, const struct rp_event *e, int rul
     return 0;
 }
 
-static int read_list(struct policy_reader *r, const struct rp_event *start, const struct rp_rule_text *t, struct rp_rule *rule)
+static int read_list(struct policy_reader *r, const struct rp_event *start, const struct rp_rule_text *t,
+                     struct rp_rule *rule)
 {
     const int id = (int)(t - texts);
     int good = 1;
@@ -350,8 +358,8 @@ static int read_list(struct policy_reader *r, const struct rp_event *start, cons
             return -1;
         if (e.type == YAML_SEQUENCE_END_EVENT)
             return n ? 0 : NOTE(r, start, "%s: an empty list matches nothing; leave the rule out", t->id);
-        if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS || (t->type == 'D' && !rp_is_sha256(e.text)) ||
-            (t->type == 'W' && !is_count(e.text))) {
+        if (e.type != YAML_SCALAR_EVENT || !*e.text || rule->n == RP_POLICY_WORDS ||
+            (t->type == 'D' && !rp_is_sha256(e.text)) || (t->type == 'W' && !is_count(e.text))) {
             if (good) /* the first tells what the list takes */
                 fail_value(r, &e, t);
             good = 0;
@@ -453,7 +461,8 @@ int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const 
     }
     if (rp_events_open(&r.events, data, size, file, "policy", err) < 0)
         return -1;
-    int failed = rp_events_begin(&r.events, "rules like 'min_steps: 100'") < 0 || read_rules(&r) < 0 || rp_events_end(&r.events) < 0;
+    int failed = rp_events_begin(&r.events, "rules like 'min_steps: 100'") < 0 || read_rules(&r) < 0 ||
+                 rp_events_end(&r.events) < 0;
     rp_events_close(&r.events);
     if (failed && r.errors.size) /* it ends here */
         note_error(&r);

@@ -84,8 +84,8 @@ static void rule_max_age_days(const struct rp_verify_state *s, struct rules_answ
 {
     double age = (double)rp_wall_ns() / 1e9 - rp_wall_time(s->run.facts->ended_at), days = age > 0 ? age / DAY_S : 0;
     if (age < -CLOCKS_S)
-        answer(a, 0, "the run ends %.0f minutes in the future by the clock of this machine; %.0f are tolerated", -age / 60,
-            CLOCKS_S / 60);
+        answer(a, 0, "the run ends %.0f minutes in the future by the clock of this machine; %.0f are tolerated",
+               -age / 60, CLOCKS_S / 60);
     else
         answer(a, age <= DAY_S * (double)a->rule->number, "%.2f days old, %" PRId64 " allowed", days, a->rule->number);
 }
@@ -230,10 +230,12 @@ static void rule_min_nodes(const struct rp_verify_state *s, struct rules_answer 
 {
     const int64_t n = s->run.nodes, machines = rp_verify_machines(&s->run);
     if (machines < n)
-        answer(a, machines >= a->rule->number, "%" PRId64 " nodes, which by their captures are %" PRId64 " machine%s, at least %" PRId64 " required",
-               n, machines, rp_s(machines), a->rule->number);
+        answer(a, machines >= a->rule->number,
+               "%" PRId64 " nodes, which by their captures are %" PRId64 " machine%s, at least %" PRId64 " required", n,
+               machines, rp_s(machines), a->rule->number);
     else
-        answer(a, n >= a->rule->number, "%" PRId64 " node%s, at least %" PRId64 " required", n, rp_s(n), a->rule->number);
+        answer(a, n >= a->rule->number, "%" PRId64 " node%s, at least %" PRId64 " required", n, rp_s(n),
+               a->rule->number);
 }
 
 static void rule_min_devices(const struct rp_verify_state *s, struct rules_answer *a)
@@ -242,10 +244,12 @@ static void rule_min_devices(const struct rp_verify_state *s, struct rules_answe
     const char *kind = rp_facts_kind(s->run.facts);
     const char *what = strcmp(kind, "cpu") == 0 ? "thread" : strcmp(kind, "cuda") == 0 ? "GPU" : "device";
     if (machines < s->run.nodes)
-        answer(a, 0, "unknown: %d nodes are %" PRId64 " machine%s by their captures, so that devices may be counted twice", s->run.nodes,
-               machines, rp_s(machines));
+        answer(a, 0,
+               "unknown: %d nodes are %" PRId64 " machine%s by their captures, so that devices may be counted twice",
+               s->run.nodes, machines, rp_s(machines));
     else
-        answer(a, n >= a->rule->number, "%" PRId64 " %s%s, at least %" PRId64 " required", n, what, rp_s(n), a->rule->number);
+        answer(a, n >= a->rule->number, "%" PRId64 " %s%s, at least %" PRId64 " required", n, what, rp_s(n),
+               a->rule->number);
 }
 
 /* Listed names count where the capture has them too: a processor's name may honestly differ, but is then only the
@@ -404,8 +408,9 @@ static void rule_max_undetected(const struct rp_verify_state *s, struct rules_an
 
 static void rule_replayed(const struct rp_verify_state *s, struct rules_answer *a)
 {
-    answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " step%s replayed, at least %" PRId64 " required%s", s->v->replayed,
-           rp_s(s->v->replayed), a->rule->number, s->v->replayed < a->rule->number ? " (--replay)" : "");
+    answer(a, s->v->replayed >= a->rule->number, "%" PRId64 " step%s replayed, at least %" PRId64 " required%s",
+           s->v->replayed, rp_s(s->v->replayed), a->rule->number,
+           s->v->replayed < a->rule->number ? " (--replay)" : "");
 }
 
 /* A first line has nothing before it, even if the ledger was begun anew; neither has one that began long after its
@@ -467,7 +472,8 @@ static void rule_max_failed_before(const struct rp_verify_state *s, struct rules
     if (!s->v->ledger)
         answer(a, 0, "%s", not_looked_up(s));
     else
-        answer(a, n <= a->rule->number, "%" PRId64 " earlier runs failed, were interrupted or have no end, %" PRId64 " allowed", n,
+        answer(a, n <= a->rule->number,
+               "%" PRId64 " earlier runs failed, were interrupted or have no end, %" PRId64 " allowed", n,
                a->rule->number);
 }
 
@@ -490,14 +496,16 @@ static void rule_bits_equal(const struct rp_verify_state *s, struct rules_answer
     const int64_t steps = both ? both->bits.steps : 0, own = rp_figures_steps(s->run.figures),
                   first = s->v->original_steps;
     if (equal && (!s->v->keyed || (s->v->replayed < own && !s->v->drawn)))
-        answer(a, 0, "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " step%s recomputed here with %" PRId64 " keyed root%s "
-                     "(--replay of all, or --draw with --received)", s->v->replayed, own, rp_s(own), s->v->keyed, rp_s(s->v->keyed));
+        answer(a, 0,
+               "unknown: equal bits can be copied; %" PRId64 " of %" PRId64 " step%s recomputed here with %" PRId64
+               " keyed root%s "
+               "(--replay of all, or --draw with --received)",
+               s->v->replayed, own, rp_s(own), s->v->keyed, rp_s(s->v->keyed));
     else if (equal && steps >= 1 && steps == own && steps == first)
         answer(a, 1, "equal over %" PRId64 " step%s", steps, rp_s(steps));
     else
-        answer(a, 0, "%s over %" PRId64 " step%s; the run has %" PRId64 ", the original %" PRId64, equal ? "equal" : "not equal", steps,
-               rp_s(steps),
-            own, first);
+        answer(a, 0, "%s over %" PRId64 " step%s; the run has %" PRId64 ", the original %" PRId64,
+               equal ? "equal" : "not equal", steps, rp_s(steps), own, first);
 }
 
 static void rule_throughput_within_percent(const struct rp_verify_state *s, struct rules_answer *a)
@@ -519,7 +527,10 @@ static void cpu_throttling(const struct rp_captures *of, const char *where, stru
         int knew = rp_known_number(of->before, counts[i], &before) == 0,
             knows = rp_known_number(of->after, counts[i], &after) == 0;
         if (knew != knows || (knew && after < before)) {
-            answer(a, 0, knew != knows ? "unknown: %s was captured only once%s" : "unknown: %s decreased, as after a restart%s", counts[i], where);
+            answer(a, 0,
+                   knew != knows ? "unknown: %s was captured only once%s"
+                                 : "unknown: %s decreased, as after a restart%s",
+                   counts[i], where);
             return;
         }
         known |= knew;
@@ -528,7 +539,8 @@ static void cpu_throttling(const struct rp_captures *of, const char *where, stru
     if (!known)
         answer(a, 0, "unknown: this processor does not count throttling, or not for guests%s", where);
     else
-        answer(a, more == 0, "throttled %.0f times during the run, by the signer's own account%s", more, more > 0 ? where : "");
+        answer(a, more == 0, "throttled %.0f times during the run, by the signer's own account%s", more,
+               more > 0 ? where : "");
 }
 
 /* Of every node with a rank on its processors. */
@@ -620,7 +632,8 @@ static int allows_command(const struct rp_verify_state *s, int rule, struct rule
     return -1;
 }
 
-/* Rules for runs were not written for the log of another program: a bundle of a command is accepted only with `commands`. */
+/* Rules for runs were not written for the log of another program: a bundle of a command is accepted only with
+ * `commands`. */
 static int is_refused_command(const struct rp_verify_state *s, int rule)
 {
     return rule == RP_RULE_commands && s->run.doc->command && !s->o->policy->rule[rule].line;
@@ -651,7 +664,8 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
         const size_t size = strlen(a.text) + 1;
         RP_FREE char *text = a.text, *safe = rp_alloc(size);
         rp_ascii(safe, size, text);
-        json_array_append_new(s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
+        json_array_append_new(
+            s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
         if (a.holds && a.remark && !remarks++)
             rp_buf_printf(&first, "%s: %s", rp_rule_text(i)->id, safe);
         if (!a.holds) {
@@ -660,8 +674,9 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
         }
     }
     if (broken)
-        return rp_fail(err, RP_POLICY, "%d of %d rule%s of your policy %s broken: %s", broken, rules_given, rp_s(rules_given),
-                       broken == 1 ? "is" : "are", rp_buf_text(reasons.size <= REASONS_BYTES ? &reasons : &names));
+        return rp_fail(err, RP_POLICY, "%d of %d rule%s of your policy %s broken: %s", broken, rules_given,
+                       rp_s(rules_given), broken == 1 ? "is" : "are",
+                       rp_buf_text(reasons.size <= REASONS_BYTES ? &reasons : &names));
     if (remarks)
         return rp_check_note(result, rules_given == 1 ? "%d rule holds; %s" : "%d rules hold; %s", rules_given,
                              first.size <= REASONS_BYTES ? rp_buf_text(&first) : "with a remark (--json has it)");

@@ -17,10 +17,11 @@ static void describe_divergence(const struct rp_replay_result *r, struct rp_chec
     if (*r->tensor)
         snprintf(tensors, sizeof tensors, "first divergent tensor: %.120s (of %" PRId64 ")", r->tensor, r->tensors);
     if (r->state_compared && d->tensors)
-        rp_check_text(result, "%s%sat the end %" PRId64 " tensor%s, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64
-                             " of %" PRId64 "): %s recorded, %s here",
-                     tensors, *tensors ? "; " : "", d->tensors, d->tensors == 1 ? " differs" : "s differ", d->name, d->first, d->last,
-                         d->count, d->size, d->was, d->here);
+        rp_check_text(result,
+                      "%s%sat the end %" PRId64 " tensor%s, first %.90s, elements %" PRId64 " to %" PRId64 " (%" PRId64
+                      " of %" PRId64 "): %s recorded, %s here",
+                      tensors, *tensors ? "; " : "", d->tensors, d->tensors == 1 ? " differs" : "s differ", d->name,
+                      d->first, d->last, d->count, d->size, d->was, d->here);
     else if (r->state_compared)
         rp_check_text(result, "%s%sat the end all bits are equal again", tensors, *tensors ? "; " : "");
     else
@@ -32,23 +33,26 @@ static int fail_diverged(const struct rp_replay_result *r, struct rp_check_resul
     char agreed[96] = "";
     if (r->micro >= 0)
         return rp_fail(err, RP_MISMATCH,
-                       "step %" PRId64 ": the loss of micro-batch %" PRId64 " is recorded as %.24s, here it is %.24s%s", r->step,
-                       r->micro, r->recorded, r->here,
-                       r->start_root || r->first == 0 ? "" : "; no root was recorded to check --init, the state before");
+                       "step %" PRId64 ": the loss of micro-batch %" PRId64 " is recorded as %.24s, here it is %.24s%s",
+                       r->step, r->micro, r->recorded, r->here,
+                       r->start_root || r->first == 0 ? ""
+                                                      : "; no root was recorded to check --init, the state before");
     describe_divergence(r, result);
     if (r->step < r->first && r->first > 0)
         return rp_fail(err, RP_MISMATCH,
-                       "the file of --init is not the state before step %" PRId64 ": its root is %.18s..., recorded is %.18s...",
+                       "the file of --init is not the state before step %" PRId64
+                       ": its root is %.18s..., recorded is %.18s...",
                        r->first, r->here, r->recorded);
     if (r->step < 0)
-        return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s", r->quantity, r->recorded,
-                       r->here);
+        return rp_fail(err, RP_MISMATCH, "the state before the first step differs: %s recorded %.18s, here %.18s",
+                       r->quantity, r->recorded, r->here);
     if (r->agreed >= 0)
         snprintf(agreed, sizeof agreed, "; the state before step %" PRId64 " was still equal", r->agreed);
     if (!r->start_root && r->first > 0)
-        snprintf(agreed, sizeof agreed, "; no root was recorded to check --init, the state before step %" PRId64, r->first);
-    return rp_fail(err, RP_MISMATCH, "first divergent step %" PRId64 ": %s recorded %.24s, here %.24s%s", r->step, r->quantity, r->recorded,
-                   r->here, agreed);
+        snprintf(agreed, sizeof agreed, "; no root was recorded to check --init, the state before step %" PRId64,
+                 r->first);
+    return rp_fail(err, RP_MISMATCH, "first divergent step %" PRId64 ": %s recorded %.24s, here %.24s%s", r->step,
+                   r->quantity, r->recorded, r->here, agreed);
 }
 
 /* A remark if fewer steps than requested exist. */
@@ -65,8 +69,10 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
 {
     *out = 0;
     if (r->same_device && r->step_s[1] > 0)
-        snprintf(out, 160, "; a step took %.3f s here, %.3f s by the signer's clock, on the same model of CPU with the same threads",
-                 r->step_s[1], r->step_s[0]);
+        snprintf(
+            out, 160,
+            "; a step took %.3f s here, %.3f s by the signer's clock, on the same model of CPU with the same threads",
+            r->step_s[1], r->step_s[0]);
     return out;
 }
 
@@ -229,7 +235,8 @@ static char *list_micro_batches(const struct rp_replay_result *r)
     const int64_t shown = r->micros > 12 ? 10 : r->micros;
     for (int64_t i = 0; i < shown; i++)
         rp_buf_printf(&text, "%s%" PRId64, i == 0 ? "" : i == r->micros - 1 ? " and " : ", ", r->micro_batch[i]);
-    return r->micros > shown ? rp_asprintf("%s and %" PRId64 " more", text.data, r->micros - shown) : rp_strdup(text.data);
+    return r->micros > shown ? rp_asprintf("%s and %" PRId64 " more", text.data, r->micros - shown)
+                             : rp_strdup(text.data);
 }
 
 /* Single micro-batches prove no step: the level stays what it is. */
@@ -275,8 +282,8 @@ static json_t *result_json(const struct rp_replay_result *r, const struct rp_dra
 }
 
 /* What the replay showed, for the verdict and in words. */
-static int judge_result(struct rp_verify_state *s, const struct rp_draw *d, const struct rp_replay_result *r, double needed,
-                        struct rp_check_result *result, struct rp_err *err)
+static int judge_result(struct rp_verify_state *s, const struct rp_draw *d, const struct rp_replay_result *r,
+                        double needed, struct rp_check_result *result, struct rp_err *err)
 {
     s->v->replay = result_json(r, d);
     if (r->diverged)

@@ -27,7 +27,8 @@ static void compare_value(struct rp_replaying *p, int64_t step, const char *quan
     snprintf(out->here, sizeof out->here, "%s", is);
 }
 
-static void compare_micro_loss(struct rp_replaying *p, int64_t step, const struct rp_step_record *r, int64_t micro, const char *is)
+static void compare_micro_loss(struct rp_replaying *p, int64_t step, const struct rp_step_record *r, int64_t micro,
+                               const char *is)
 {
     char was[32];
     if (p->out->diverged)
@@ -38,7 +39,8 @@ static void compare_micro_loss(struct rp_replaying *p, int64_t step, const struc
 }
 
 /* Those of a whole step, each followed by a blank or the end. */
-static void compare_micro_losses(struct rp_replaying *p, const json_t *body, int64_t step, const struct rp_step_record *r)
+static void compare_micro_losses(struct rp_replaying *p, const json_t *body, int64_t step,
+                                 const struct rp_step_record *r)
 {
     const char *is = json_string_value(json_object_get(body, "micro_losses"));
     for (int i = 0; is && i < p->records->micros; i++) {
@@ -111,7 +113,8 @@ void rp_replay_compare_step(struct rp_replaying *p, const json_t *body)
     const struct rp_step_record *r = rp_replay_record(p, step);
     if (!r)
         return;
-    char rate[32] = "", scale[32] = "", loss[32] = "", overflow[4] = "", norm[32] = "", root[RP_SHA256_HEX], keyed[RP_SHA256_HEX];
+    char rate[32] = "", scale[32] = "", loss[32] = "", overflow[4] = "", norm[32] = "", root[RP_SHA256_HEX],
+         keyed[RP_SHA256_HEX];
     rp_record_root(root, p->records, r);
     rp_record_keyed_root(keyed, p->records, r);
     if (own >= 0) {
@@ -125,8 +128,8 @@ void rp_replay_compare_step(struct rp_replaying *p, const json_t *body)
     }
     const struct {
         const char *key, *was;
-    } rows[] = {{"learning_rate", rate}, {"loss_scale", scale}, {"loss", loss}, {"overflow", overflow}, {"grad_norm", norm},
-              {"keyed_root", keyed}, {"state_root", root}};
+    } rows[] = {{"learning_rate", rate}, {"loss_scale", scale}, {"loss", loss},      {"overflow", overflow},
+                {"grad_norm", norm},     {"keyed_root", keyed}, {"state_root", root}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].was == loss && own >= 0) {
             compare_micro_losses(p, body, step, r);

@@ -26,7 +26,8 @@ int64_t rp_samples_repeated(const struct rp_recipe *r, int64_t step, int64_t n, 
     int64_t same = 0;
     if (n > records)
         return n - records;
-    if (first / records == (first + n - 1) / records || (r->workload == RP_MODEL_gpt && r->data_order != RP_DATA_ORDER_philox))
+    if (first / records == (first + n - 1) / records ||
+        (r->workload == RP_MODEL_gpt && r->data_order != RP_DATA_ORDER_philox))
         return 0;
     RP_FREE int64_t *at = rp_alloc((size_t)n * sizeof *at);
     for (int64_t i = 0; i < n; i++)

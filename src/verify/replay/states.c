@@ -44,7 +44,8 @@ static void compare_piece(struct rp_state_difference *d, const struct pair *p, i
     }
 }
 
-static int compare_tensor(struct rp_state_difference *d, const struct pair *p, const struct rp_st_tensor *here, struct rp_err *err)
+static int compare_tensor(struct rp_state_difference *d, const struct pair *p, const struct rp_st_tensor *here,
+                          struct rp_err *err)
 {
     char safe[100];
     const struct rp_st_tensor *was = rp_st_find(&p->was, here->name);
@@ -114,10 +115,12 @@ int rp_states_compare(struct rp_state_difference *out, const char *was, const ch
 
 /* ---- root ---- */
 
-/* Shard by shard, as ops/NUMERICS.md has it. t: the tensor in the model; x: its data in the order of the model, whose NaN become one. */
+/* Shard by shard, as ops/NUMERICS.md has it. t: the tensor in the model; x: its data in the order of the model, whose
+ * NaN become one. */
 static void sharded_root(unsigned char root[32], const struct rp_tensor *t, int parallel, uint32_t *x)
 {
-    const size_t leaf = RP_LEAF_BYTES / sizeof *x, shards = (size_t)rp_tensor_shards(t, parallel), each = t->count / shards;
+    const size_t leaf = RP_LEAF_BYTES / sizeof *x, shards = (size_t)rp_tensor_shards(t, parallel),
+                 each = t->count / shards;
     uint32_t piece[RP_LEAF_BYTES / sizeof *x];
     RP_FREE unsigned char *digests = rp_alloc(rp_tensor_parts(t, parallel, leaf) * 32);
     long n = 0;
@@ -142,8 +145,8 @@ static const struct rp_tensor *weight_of(const struct rp_net *m, const char *nam
     return i < 0 ? NULL : &m->tensors[RP_WEIGHT].t[i];
 }
 
-static int tensor_root(char hex[RP_SHA256_HEX], const struct rp_st *st, const struct rp_st_tensor *s, const struct rp_net *m,
-                       struct rp_err *err)
+static int tensor_root(char hex[RP_SHA256_HEX], const struct rp_st *st, const struct rp_st_tensor *s,
+                       const struct rp_net *m, struct rp_err *err)
 {
     static const struct rp_tensor unknown;
     const struct rp_tensor *t = weight_of(m, s->name);
@@ -152,7 +155,8 @@ static int tensor_root(char hex[RP_SHA256_HEX], const struct rp_st *st, const st
     unsigned char root[32];
     char safe[100];
     if (strcmp(s->dtype, "F32") != 0 || !size || (t && size != rp_tensor_bytes(t)))
-        return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s' has %zu bytes of type %s: no state of this model has such a tensor", st->path,
+        return rp_fail(err, RP_MISMATCH,
+                       "'%s', tensor '%s' has %zu bytes of type %s: no state of this model has such a tensor", st->path,
                        rp_ascii(safe, sizeof safe, s->name), size, s->dtype);
     whole.count = size / sizeof(uint32_t);
     RP_FREE uint32_t *x = rp_alloc(size), *file = whole.channels_first ? rp_alloc(size) : NULL;
