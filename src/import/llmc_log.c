@@ -1,8 +1,8 @@
 /* llm.c (github.com/karpathy/llm.c), train_gpt2.cu, train_gpt2.c and train_gpt2.py, in the forms that they have had:
  *
- *     step   61/74 | loss 3.208939 (+nanz)| norm 1.4800 (+nanz)| lr 3.00e-04 | 44.57 ms | -100.0% bf16 MFU | 91886 tok/s
- *     step    1/74: train loss 4.367631 (acc 4.367631) (62.335312 ms, 65709 tok/s)
- *     step 1: train loss 4.367631 (took 1234.500000 ms)
+ *     step   61/74 | loss 3.208939 (+nanz)| norm 1.4800 (+nanz)| lr 3.00e-04 | 44.57 ms | -100.0% bf16 MFU | 91886
+ * tok/s step    1/74: train loss 4.367631 (acc 4.367631) (62.335312 ms, 65709 tok/s) step 1: train loss 4.367631 (took
+ * 1234.500000 ms) iteration 1, loss: 4.3677, time: 1234.500ms, tok/s: 13271.75, norm: 1.480
  *
  * The time is that of the step, without evaluation; tokens per second are a moving mean in newer versions. Facts come
  * from the table that the program prints, `| sequence length T     | 1024 |`. */
@@ -46,7 +46,13 @@ static void take_row(struct rp_import_source *src, struct llmc_log *s, const cha
     int64_t accumulation = rp_printed_whole(line, "=> setting grad_accum_steps=", "");
     if (accumulation > 0)
         rp_imported_count(&src->draft, "accumulation", accumulation, src->lines.number);
-    const char *at, *bar;
+    int64_t tokens;
+    const char *at = rp_scan_after(line, "total desired batch size: "), *bar;
+    const char *after = at ? rp_scan_count(at, &tokens) : NULL;
+    if (after && !*after && !src->lines.cut) { /* not with another line behind it */
+        s->tokens = tokens;
+        s->tokens_line = src->lines.number;
+    }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if ((at = rp_scan_after(line, rows[i].row)) && (at = strchr(at, '|')) && (bar = strchr(at + 1, '|'))) {
             RP_FREE char *value = rp_asprintf("%.*s", (int)(bar - at - 1), at + 1);
@@ -77,7 +83,22 @@ static double duration_of(const char *text)
     double v = NAN;
     for (size_t i = 0; i < sizeof units / sizeof *units && isnan(v); i++)
         v = rp_printed_before(text, units[i]);
-    return v / 1000;
+    return (isnan(v) ? rp_printed_real(text, ", time: ", "ms") : v) / 1000;
+}
+
+/* ", loss: 4.3677, " of train_gpt2.py until June 2024 (at c413bfe of llm.c, for one) */
+static const char *after_iteration(const char *p)
+{
+    return strncmp(p, ", loss: ", 8) == 0 ? p : NULL;
+}
+
+/* Its rate, which may end the line, has two decimals: fewer are of a number that was cut. */
+static double rate_of_iteration(const char *text)
+{
+    double v = NAN;
+    const char *at = rp_scan_after(text, ", tok/s: "), *end = at ? rp_scan_real(at, &v) : NULL;
+    const char *point = at ? strchr(at, '.') : NULL;
+    return end && point && end == point + 3 && (!*end || *end == ',') ? v : NAN;
 }
 
 static int take_step(struct rp_import_source *src, struct llmc_log *s, const struct rp_printed_part *p,
@@ -89,7 +110,9 @@ static int take_step(struct rp_import_source *src, struct llmc_log *s, const str
                            .time = NAN,
                            .duration = duration_of(p->text),
                            .rate = rp_printed_before(p->text, " tok/s")};
-    if (!strstr(p->text, "loss "))
+    if (isnan(step.rate))
+        step.rate = rate_of_iteration(p->text);
+    if (!strstr(p->text, "loss ") && !strstr(p->text, "loss: "))
         return 0;
     if (!(step.duration > 0)) {
         rp_printed_damaged(&s->printed, src);
@@ -108,6 +131,10 @@ static int llmc_line(struct rp_import_source *src, void *state, char *line, size
     else if (!src->window.closed)
         take_row(src, s, line);
     while (rp_printed_next(&p, line, "step ", after_step))
+        if (take_step(src, s, &p, err) < 0)
+            return -1;
+    p = (struct rp_printed_part){0};
+    while (rp_printed_next(&p, line, "iteration ", after_iteration))
         if (take_step(src, s, &p, err) < 0)
             return -1;
     return 0;
