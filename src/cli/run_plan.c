@@ -108,7 +108,7 @@ static json_t *plan_json(const struct rp_run_session *r, const struct rp_fits *f
 static const char plan_text[] =
     "tensor class\rMiB\n"
     "[/bytes:{@ t}\r{ d1/1048576}\n]"
-    "[/decoder_bytes:image decoders\r{/decoder_bytes d1/1048576}\n]"
+    "[/decoder_bytes:reading data\r{/decoder_bytes d1/1048576}\n]"
     "[/connection_bytes:connections\r{/connection_bytes d1/1048576}\n]"
     "process\r{/host_bytes d1/1048576}\n"
     "total\r{/total_bytes d1/1048576}\n"

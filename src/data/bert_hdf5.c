@@ -142,6 +142,13 @@ static int hdf5_probe(const char *path, const struct rp_data_opts *o, struct rp_
     return rp_bert_probe(&rp_data_format_bert_hdf5, path, o, field, n, err);
 }
 
+/* Chunks that are kept unpacked. */
+static uint64_t hdf5_working_bytes(const struct rp_data_opts *o)
+{
+    (void)o;
+    return RP_H5_CACHE_BYTES;
+}
+
 const struct rp_data_format rp_data_format_bert_hdf5 = {
     .name = "bert_hdf5",
     .summary = "BERT pre-training: HDF5 files of NVIDIA's DeepLearningExamples",
@@ -152,5 +159,6 @@ const struct rp_data_format rp_data_format_bert_hdf5 = {
     .close = rp_bert_close,
     .count = rp_bert_count,
     .get = rp_bert_get,
+    .working_bytes = hdf5_working_bytes,
     .check = rp_bert_check,
 };

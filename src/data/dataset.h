@@ -95,7 +95,8 @@ struct rp_data_format {
     int (*get)(struct rp_dataset *d, int64_t sample, void *const *row, struct rp_err *err);
     /* The same for n samples from `sample` on, into column[i] of [n, count]; NULL: one after the other by get(). */
     int (*get_batch)(struct rp_dataset *d, int64_t sample, int64_t n, void *const *column, struct rp_err *err);
-    /* Memory of the threads that decode, without the data set's index; NULL: none worth counting. Follows from the options alone. */
+    /* Memory of the threads that decode, or of what is kept unpacked, without the data set's index; NULL: none worth
+     * counting. Follows from the options alone. */
     uint64_t (*working_bytes)(const struct rp_data_opts *o);
     /* Reads every record once, in file order, up to the first bad one. tick: NULL, or returns nonzero to stop with RP_INTERRUPTED. */
     int (*check)(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,

@@ -151,7 +151,9 @@ static int take_type(struct rp_h5 *h, struct h5_description *d, const struct h5_
     const unsigned class = m->data[0] & 15;
     if (class == 9)
         return bad_table(h, t, "lists of variable length, as MLPerf packs its samples",
-                         "expected rows of one length, as create_pretraining_data.py writes", err);
+                         "expected rows of one length: convert the same text with create_pretraining_data.py of "
+                         "NVIDIA's DeepLearningExamples, which packs nothing",
+                         err);
     if (class != 0) {
         char text[80];
         snprintf(text, sizeof text, "%s, expected integers", class < sizeof classes / sizeof *classes ? classes[class] : "an unknown class");

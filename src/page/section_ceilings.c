@@ -137,7 +137,7 @@ static double known(int64_t bytes)
 void rp_section_memory(struct rp_section *s)
 {
     static const char *const rows[][2] = {{"planned: on the host", "/plan/host_bytes"},
-                                          {"planned: image decoders", "/plan/decoder_bytes"},
+                                          {"planned: reading data", "/plan/decoder_bytes"},
                                           {"planned: connections of ranks", "/plan/connection_bytes"},
                                           {"planned in total", "/plan/total_bytes"},
                                           {"reserved on the device", "~/device_bytes/reserved"},

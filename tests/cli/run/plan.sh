@@ -39,3 +39,9 @@ for option in --plan --no-ledger; do
 done
 exit_of 7 "$REPRO" run named.yaml --plan
 exit_of 0 "$REPRO" run named.yaml --plan --set run.device=
+
+# chunks of HDF5 that a reader keeps unpacked count
+exit_of 0 "$REPRO" run bert_tiny_fp32 --plan --set data.format=bert_hdf5 --json
+with=$(jq .total_bytes out.txt)
+exit_of 0 "$REPRO" run bert_tiny_fp32 --plan --set data.format=bert_tfrecord --json
+[ $((with - $(jq .total_bytes out.txt))) = 134217728 ] || fail "the reader of HDF5 takes 128 MiB: $with"
