@@ -13,7 +13,7 @@
 #define CONV16_TILE(name, rows, columns, down, across, format, type, from)                                             \
     CONV16_KERNEL(conv16_forward_##type##_##name, format, rows, columns, down, across, 1, 1, CONV16_IMAGE,             \
                   CONV16_FILTERS, from)                                                                                \
-    CONV16_KERNEL(conv16_dgrad_##type##_##name, format, rows, columns, down, across, 1, 0, CONV16_IMAGE,               \
+    CONV16_KERNEL(conv16_dgrad_##type##_##name, format, rows, columns, down, across, 1, 0, CONV16_BACK,                \
                   CONV16_TRANSPOSE, from)                                                                              \
     CONV16_KERNEL(conv16_wgrad_##type##_##name, format, rows, columns, down, across, 0, 0, GEMM16_MATRIX,              \
                   CONV16_PIXELS, from)

@@ -41,6 +41,11 @@ RP_DEVICE struct conv16_tap conv16_pixel_of(const struct rp_conv16_args *v, int 
     return p;
 }
 
+RP_DEVICE int conv16_is_image(int gather)
+{
+    return gather == CONV16_IMAGE || gather == CONV16_BACK;
+}
+
 /* What lines of an image by k have to know; first k-step of the segment. */
 RP_DEVICE void conv16_begin(struct gemm16_side *x, const struct rp_conv16_args *v, int gather, int tile_rows, int threads, int row, int k0)
 {
@@ -49,13 +54,13 @@ RP_DEVICE void conv16_begin(struct gemm16_side *x, const struct rp_conv16_args *
     x->k = k0;
     if (gather == GEMM16_MATRIX)
         return;
-    x->first = gather == CONV16_IMAGE ? v->g.a : v->g.b;
+    x->first = conv16_is_image(gather) ? v->g.a : v->g.b;
     RP_UNROLL
-    for (int i = 0; gather == CONV16_IMAGE && i < tile_rows * TC_DEPTH / TC_PIECE / threads; i++) {
+    for (int i = 0; conv16_is_image(gather) && i < tile_rows * TC_DEPTH / TC_PIECE / threads; i++) {
         const int r = v->first_row + row + x->line + i * gemm16_lines(1, tile_rows, threads);
         const struct conv16_tap p = conv16_pixel_of(v, r);
-        x->h[i] = v->backward ? p.h + v->pad_top : p.h * v->stride - v->pad_top;
-        x->w[i] = v->backward ? p.w + v->pad_left : p.w * v->stride - v->pad_left;
+        x->h[i] = gather == CONV16_BACK ? p.h + v->pad_top : p.h * v->stride - v->pad_top;
+        x->w[i] = gather == CONV16_BACK ? p.w + v->pad_left : p.w * v->stride - v->pad_left;
         x->at[i] = p.c;
     }
 }
@@ -83,7 +88,7 @@ RP_DEVICE int conv16_offset(const struct gemm16_side *x, int gather, int i, int 
     }
     const struct conv16_tap t = conv16_tap_of(k, v->row, v->by_row, v->each, v->by_each);
     const int is_there = t.w < v->kernel_w && t.c < v->depth;
-    if (gather == CONV16_IMAGE && v->backward)
+    if (gather == CONV16_BACK)
         return conv16_element(v, x->at[i], conv16_back(x->h[i] - t.h, v->stride, v->by_stride), conv16_back(x->w[i] - t.w, v->stride, v->by_stride),
                               t.c, is_there);
     if (gather == CONV16_IMAGE)

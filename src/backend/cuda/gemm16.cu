@@ -68,7 +68,7 @@ RP_DEVICE void gemm16_sum(const struct rp_gemm16_args *g, int format)
             x = gemm16_counted(level[0], g->segments);
             y = gemm16_counted(level[1], g->segments);
         }
-        gemm16_finish(g, row, column, x, y, format);
+        gemm16_finish(g, row, column, x, y, format, GEMM16_MATRIX);
     }
 }
 

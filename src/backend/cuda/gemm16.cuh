@@ -21,7 +21,8 @@
 /* How the pieces of an operand are found: a constant. */
 enum {
     GEMM16_MATRIX,
-    CONV16_IMAGE,     /* by k: pixels that the taps of a row of C meet, forward or backward */
+    CONV16_IMAGE,     /* by k: pixels that the taps of a row of C meet */
+    CONV16_BACK,      /* the same of dy, where taps go back from a pixel */
     CONV16_FILTERS,   /* by k: the taps of an output channel */
     CONV16_TRANSPOSE, /* by rows: of a tap and output channel the input channels */
     CONV16_PIXELS     /* by rows: of an output pixel the taps of its window */
@@ -132,13 +133,13 @@ RP_DEVICE void gemm16_copy(struct gemm16_side *x, uint4 *held, rp_smem tile, int
         const uint16_t *const from = gemm16_piece(x, gather, by_k, lines, i, left, &inside);
         rp_copy16_part_to(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), from, 2 * inside);
     }
-    if (gather == CONV16_IMAGE && !x->fast) {
+    if (conv16_is_image(gather) && !x->fast) {
         RP_UNROLL
         for (int i = 0; i < pieces; i++) /* lines are in registers, of constant numbers */
             tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), gemm16_get_piece(x, gather, by_k, lines, i, left, 0));
     }
     RP_NO_UNROLL
-    for (int i = 0; gather != CONV16_IMAGE && !x->fast && i < pieces; i++)
+    for (int i = 0; !conv16_is_image(gather) && !x->fast && i < pieces; i++)
         tc_put(tile, tc_place(by_k, tile_rows, x->line + i * lines, x->piece), gemm16_get_piece(x, gather, by_k, lines, i, left, 0));
 #else
     (void)tile;
@@ -250,20 +251,22 @@ RP_DEVICE float gemm16_get(const void *from, int64_t at, int f32, int format)
     return f32 ? ((const float *)from)[at] : tc_value(((const uint16_t *)from)[at], format);
 }
 
-/* Two numbers of a row: + bias, + add, rounded last. */
-RP_DEVICE void gemm16_finish(const struct rp_gemm16_args *g, int row, int column, float x, float y, int format)
+/* Two numbers of a row: + bias, + add, rounded last. gather: of the second operand, a constant. Convolutions have no
+ * bias, and only data gradients an addend; weight gradients are fp32, and nothing else of convolutions is. */
+RP_DEVICE void gemm16_finish(const struct rp_gemm16_args *g, int row, int column, float x, float y, int format,
+                             int gather)
 {
     const int64_t at = row * g->ldc + column, at_add = row * g->ldadd + column;
-    const int both = column + 1 < g->n;
-    if (g->bias) {
+    const int both = column + 1 < g->n, f32 = gather == GEMM16_MATRIX ? g->f32 : gather == CONV16_PIXELS;
+    if (gather == GEMM16_MATRIX && g->bias) {
         x = x + g->bias[column];
         y = both ? y + g->bias[column + 1] : y;
     }
-    if (g->add) {
-        x = x + gemm16_get(g->add, at_add, g->f32, format);
-        y = both ? y + gemm16_get(g->add, at_add + 1, g->f32, format) : y;
+    if ((gather == GEMM16_MATRIX || gather == CONV16_TRANSPOSE) && g->add) {
+        x = x + gemm16_get(g->add, at_add, f32, format);
+        y = both ? y + gemm16_get(g->add, at_add + 1, f32, format) : y;
     }
-    if (g->f32) {
+    if (f32) {
         float *const c = (float *)g->c + at;
         if (both && g->pairs) {
             *(float2 *)(void *)c = make_float2(x, y);
@@ -285,14 +288,14 @@ RP_DEVICE void gemm16_finish(const struct rp_gemm16_args *g, int row, int column
     }
 }
 
-/* conv: of a data gradient, else NULL */
 RP_DEVICE void gemm16_write(const struct rp_gemm16_args *g, const struct rp_conv16_args *conv, int row, int column, float x, float y,
-                            int format)
+                            const struct gemm16_shape *s)
 {
     if (row >= g->m || column >= g->n)
         return;
     if (g->segments == 1) {
-        gemm16_finish(g, conv && conv->step > 1 ? conv16_row(conv, row) : row, column, x, y, format);
+        const int is_phase = s->gather_b == CONV16_TRANSPOSE && conv->step > 1;
+        gemm16_finish(g, is_phase ? conv16_row(conv, row) : row, column, x, y, s->format, s->gather_b);
         return;
     }
     float *const part = g->part + ((int64_t)blockIdx.y * g->m + row) * g->ldpart + column;
@@ -324,7 +327,7 @@ RP_DEVICE void gemm16_epilogue(const struct rp_gemm16_args *g, const struct rp_c
         for (int i = (int)threadIdx.x; i < RP_GEMM16_BAND * s->columns / 2; i += gemm16_threads(s)) {
             const int line = i / (s->columns / 2), at = i % (s->columns / 2) * 2;
             const float2 v = *(const float2 *)(const void *)(band + line * pitch + at);
-            gemm16_write(g, s->gather_b == CONV16_TRANSPOSE ? conv : NULL, row0 + first + line, column0 + at, v.x, v.y, s->format);
+            gemm16_write(g, conv, row0 + first + line, column0 + at, v.x, v.y, s);
         }
     }
 }

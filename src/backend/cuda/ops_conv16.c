@@ -51,7 +51,7 @@ static void launch(struct rp_cuda *c, struct rp_conv16_args *a, enum conv16_dire
     const size_t row = rp_cuda_low_row_bytes(all.n, all.segments);
     const struct tile *t = choose(c, &all);
     int64_t band = row ? (int64_t)(c->workspace_bytes / row) : INT32_MAX;
-    RP_BUG_IF(band < 1);
+    RP_BUG_IF(band < 1 || a->backward != (direction == DGRAD)); /* which way taps go is the kernel's */
     band -= band > 64 ? band % 64 : 0; /* keeps the alignment */
     c->convs++;
     for (int64_t i = 0; i < all.m; i += band) {
