@@ -171,6 +171,8 @@ static const struct {
     {CONV(5, 45, 45, 4, 45, 45, 8, 1, 3, 1, 0, 1), 1},
     {CONV(1, 128, 32, 8, 128, 32, 64, 1, 1, 1, 0, 0), 1},
     {CONV(1, 140, 112, 3, 70, 56, 64, 7, 7, 2, 3, 3), 2},
+    {CONV(1, 31, 30, 176, 31, 30, 144, 1, 1, 1, 0, 0), 1},
+    {CONV(1, 65, 64, 16, 65, 64, 72, 1, 1, 1, 0, 0), 1},
     /* cut into regions by the taps inside the image: all nine, also with sums of several chains; edges alone; after the image */
     {CONV(9, 3, 3, 5, 3, 3, 7, 3, 3, 1, 1, 1), 0},
     {CONV(24, 7, 6, 17, 7, 6, 50, 3, 3, 1, 1, 1), 1},

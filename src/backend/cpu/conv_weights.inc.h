@@ -5,15 +5,22 @@
  *                      +----+----+----+
  *   dy transposed      | p0 | p1 | p2 |   a chunk: stays in L2 while all output channels of the task pass by
  *   +--------+ strip   +----+----+----+
- *   | 16 oc  | ======> |tile|tile|tile|   a slab: 16 channels of the rows of a chain, [row][16]; packed by the tiles of the slab before
+ *   | 64 oc  | ======> |tile|tile|tile|   a slab: 64 channels of the rows of a chain, as groups of 16: [group][row][16]
  *   +--------+         +----+----+----+
+ *
+ * The tiles of a slab pack the next slab between their k-steps, and, where x lies in memory as the columns do, the
+ * columns of the next chain: a row of the slab, and one of the columns, per 16 k-steps (struct rp_gemm_copy). A slab is
+ * four lines of a row because single lines of rows that are kilobytes apart come from memory at half the speed.
  *
  * A task is a group of RP_CONV_GROUP rows x a chunk of columns x a part of the output channels. The sums of groups are in `work`; a
  * balanced tree adds them. */
 
-/* Scratch of a thread: the gathered columns of a chain, then a group of dy transposed, twice. */
-#define CONV_B_FLOATS ((size_t)RP_CONV_CHAIN * CONV_COLS)
-#define CONV_A_FLOATS ((size_t)(RP_CONV_CHAIN + 16) * RP_GEMM_GROUP)
+/* Scratch of a thread: columns, in two buffers if tiles pack those of the next chain; then two slabs of dy. */
+#define WGRAD_HALF (RP_CONV_COLS / 2)                     /* columns of one of two buffers */
+#define WGRAD_B_FLOATS ((size_t)RP_CONV_CHAIN * WGRAD_HALF)
+#define WGRAD_GROUP ((RP_CONV_CHAIN + 4) * RP_GEMM_GROUP) /* floats of 16 channels; groups are not 4 KiB apart */
+#define WGRAD_A_FLOATS ((size_t)RP_CONV_SLAB / RP_GEMM_GROUP * WGRAD_GROUP)
+#define WGRAD_AHEAD 16                                    /* rows fetched ahead of those packed at once */
 
 struct wgrad_job {
     struct rp_cpu *cpu;
@@ -22,7 +29,7 @@ struct wgrad_job {
     const float *dy, *x;
     float *out;                     /* [group, out_c, taps] */
     struct conv_panels panels;
-    int is_plain;                   /* x is the matrix of columns as it lies in memory */
+    int streams;                    /* x lies in memory as the columns do, in whole vectors: tiles pack it */
     long rows, taps, chunks, parts, part_rows; /* parts of the output channels */
 };
 
@@ -60,7 +67,7 @@ static void wgrad_gather_run(const struct wgrad_job *o, float *dst, long r0, lon
 static void wgrad_gather(const struct wgrad_job *o, float *dst, long r0, long rows, long panel, long end_panel)
 {
     const long nr = o->kernel->nr, length = (long)o->c->kernel_w * o->c->in_c;
-    for (; panel < end_panel; panel++, dst += rows * nr) {
+    for (; panel < end_panel; panel++, dst += RP_CONV_CHAIN * nr) {
         const long col = conv_column(&o->panels, panel), cols = conv_columns(&o->panels, panel);
         for (long k = col; k < col + cols;) {
             const long kh = k / length, to = least_of(col + cols, (kh + 1) * length);
@@ -72,116 +79,168 @@ static void wgrad_gather(const struct wgrad_job *o, float *dst, long r0, long ro
     }
 }
 
+/* Rows that the tiles pack meanwhile. */
+struct wgrad_stream {
+    const float *from, *after; /* the first row, and that of the rows that come after those; NULL: none */
+    float *to;
+    const int *at;             /* of each vector of a row, see struct rp_gemm_copy */
+    long step, to_step, vectors;
+    long rows, tiles, done;    /* all rows, all tiles, and tiles that are done */
+    long first, end;           /* rows of the tile at hand */
+};
+
+/* Chains of 512 rows one after another, and within each of them slabs of channels. */
+struct wgrad_slab {
+    long r0, rows, channel, channels;
+};
+
 /* A task: a group of rows, columns, output channels. */
 struct wgrad_task {
     const struct wgrad_job *job;
-    float *a[2], *b, *out;
+    float *a[2], *b[2], *out;
     long panel, end_panel, col, cols;
     long channel, end_channel;
     long first, end;                /* rows of the group */
-    int flip;                       /* which a is in use */
-    long tiles, fetched;            /* of a chain: all, and those that fetched their share of the next chain's x */
-};
-
-/* 16 channels of the rows of a chain. */
-struct wgrad_slab {
-    long r0, rows, channel, channels;
+    int a_flip, b_flip;             /* which of them is in use */
+    int a_at[RP_CONV_SLAB], b_at[WGRAD_HALF];
+    struct wgrad_stream stream[2];  /* dy of the next slab, columns of the next chain */
 };
 
 /* rows == 0: there is none. */
 static struct wgrad_slab wgrad_slab_after(const struct wgrad_task *w, struct wgrad_slab s)
 {
-    s.channel += RP_GEMM_GROUP;
+    s.channel += RP_CONV_SLAB;
     if (s.channel >= w->end_channel) {
         s.channel = w->channel;
         s.r0 += RP_CONV_CHAIN;
     }
     s.rows = s.r0 < w->end ? least_of(RP_CONV_CHAIN, w->end - s.r0) : 0;
-    s.channels = least_of(RP_GEMM_GROUP, w->end_channel - s.channel);
+    s.channels = least_of(RP_CONV_SLAB, w->end_channel - s.channel);
     return s;
 }
 
-static const float *wgrad_source(const struct wgrad_job *o, const struct wgrad_slab *s, long row)
+/* Rows from..to of a stream. */
+static void wgrad_pack(const struct wgrad_job *o, const struct wgrad_stream *s, long from, long to)
 {
-    return o->dy + (s->r0 + row) * o->c->out_c + s->channel;
-}
-
-/* Rows from..to of a slab of dy transposed: 16 channels side by side. */
-static void wgrad_pack(const struct wgrad_job *o, float *dst, const struct wgrad_slab *s, long from, long to)
-{
-    const float *src = wgrad_source(o, s, from);
-    dst += from * RP_GEMM_GROUP;
-    if (s->channels == RP_GEMM_GROUP) {
-        o->kernel->copy_group(dst, src, o->c->out_c, (int)(to - from));
-        return;
+    const long lanes = o->kernel->lanes;
+    for (long r = from; r < to; r++) {
+        const float *src = s->from + r * s->step;
+        for (long v = 0; v < s->vectors; v++) {
+            float *dst = s->to + r * s->to_step + s->at[v];
+            __builtin_prefetch(src + WGRAD_AHEAD * s->step + v * lanes, 0, 2);
+            for (long j = 0; j < lanes; j += W)
+                vstore(dst + j, vload(src + v * lanes + j));
+        }
     }
-    for (long r = from; r < to; r++, src += o->c->out_c, dst += RP_GEMM_GROUP)
-        for (long i = 0; i < RP_GEMM_GROUP; i++)
-            dst[i] = i < s->channels ? src[i] : 0.0f;
 }
 
-/* One more share of the rows that the next chain gathers, if they lie side by side. */
-static void wgrad_fetch(struct wgrad_task *w, const struct wgrad_slab *s)
+/* The rows of a stream that are due with this tile are first..end. Returns how many the tile packs, at most `most`. */
+static long wgrad_give(struct wgrad_stream *s, struct rp_gemm_copy *c, long most)
 {
-    const struct wgrad_job *o = w->job;
-    const long r0 = s->r0 + RP_CONV_CHAIN, rows = least_of(RP_CONV_CHAIN, w->end - r0), n = w->fetched++;
-    for (long r = n * rows / w->tiles; r < (n + 1) * rows / w->tiles; r++)
-        for (long col = 0; col < w->cols; col += 16)
-            __builtin_prefetch(o->x + (r0 + r) * o->taps + w->col + col, 0, 2);
+    const long n = s->done++, tiles = s->tiles;
+    s->first = n * s->rows / tiles;
+    s->end = (n + 1) * s->rows / tiles;
+    *c = (struct rp_gemm_copy){.from = s->from + s->first * s->step,
+                               .ahead = n + 1 < tiles ? s->from + s->end * s->step : s->after,
+                               .to = s->to + s->first * s->to_step, .at = s->at, .step = s->step, .to_step = s->to_step,
+                               .vectors = (int)s->vectors, .pieces = (int)least_of(s->end - s->first, most)};
+    return c->pieces;
 }
 
-/* Lines of the next slab for this tile to pack, done..end, and for it to fetch, those after them. Returns how many it will have packed. */
-static long wgrad_aim(const struct wgrad_task *w, struct rp_tile *t, int rows, const struct wgrad_slab *next, long done, long end)
+/* dy of a slab: groups of 16 channels, [row][16]. */
+static struct wgrad_stream wgrad_stream_of(const struct wgrad_task *w, const struct wgrad_slab *s, float *to)
 {
     const struct wgrad_job *o = w->job;
-    const long ld = o->c->out_c, each = end - done;
-    for (int s = 0; s < 2; s++) {
-        const int fetches = end + each <= next->rows;
-        /* the last float: if 16 of them lie across two lines, the first line came with the slab before */
-        t->ahead[s].at = (const char *)(fetches ? wgrad_source(o, next, end + s) + RP_GEMM_GROUP - 1 : t->a);
-        t->ahead[s].step = fetches ? 2 * ld * (long)sizeof(float) : 0;
-    }
-    if (!o->kernel->copies || next->channels < RP_GEMM_GROUP || rows < o->kernel->mr)
-        return 0;
-    t->copy = (struct rp_gemm_copy){.from = wgrad_source(o, next, done), .to = w->a[!w->flip] + done * RP_GEMM_GROUP, .step = ld,
-                                    .lines = (int)least_of(each, t->k / 16)};
-    return t->copy.lines;
+    const struct wgrad_slab after = wgrad_slab_after(w, *s);
+    const long ld = o->c->out_c;
+    struct wgrad_stream x = {.from = o->dy + s->r0 * ld + s->channel, .to = to, .at = w->a_at, .step = ld,
+                             .to_step = RP_GEMM_GROUP, .rows = s->rows};
+    x.vectors = s->channels % RP_GEMM_GROUP ? 0 : s->channels / o->kernel->lanes;
+    x.after = s->rows && after.rows ? o->dy + after.r0 * ld + after.channel : NULL;
+    return x;
 }
 
-/* All tiles of a slab. They pack the next slab: each copies some lines between its k-steps, and fetches those of the tile after it. */
-static void wgrad_tiles(struct wgrad_task *w, const struct wgrad_slab *s, const struct wgrad_slab *next)
+/* x of the chain from row r0 on, if it can be packed as it lies in memory. */
+static struct wgrad_stream wgrad_columns_of(const struct wgrad_task *w, long r0, float *to)
 {
     const struct wgrad_job *o = w->job;
-    const long mr = o->kernel->mr, each = blocks_of(next->rows, blocks_of(s->channels, mr) * (w->end_panel - w->panel));
+    const long rows = r0 < w->end ? least_of(RP_CONV_CHAIN, w->end - r0) : 0;
+    struct wgrad_stream x = {.from = o->x + r0 * o->taps + w->col, .to = to, .at = w->b_at, .step = o->taps,
+                             .to_step = o->kernel->nr, .vectors = w->cols / o->kernel->lanes, .rows = rows};
+    x.after = r0 + RP_CONV_CHAIN < w->end ? o->x + (r0 + RP_CONV_CHAIN) * o->taps + w->col : NULL;
+    return x;
+}
+
+/* dy of channels that do not fill a group. */
+static void wgrad_pack_odd(const struct wgrad_job *o, float *dst, const struct wgrad_slab *s)
+{
+    const float *src = o->dy + s->r0 * o->c->out_c + s->channel;
+    for (long r = 0; r < s->rows; r++, src += o->c->out_c, dst += RP_GEMM_GROUP)
+        for (long i = 0; i < (long)conv_up((size_t)s->channels, RP_GEMM_GROUP); i++)
+            dst[i / RP_GEMM_GROUP * WGRAD_GROUP + i % RP_GEMM_GROUP] = i < s->channels ? src[i] : 0.0f;
+}
+
+/* All tiles of a slab. */
+static void wgrad_tiles(struct wgrad_task *w, const struct wgrad_slab *s)
+{
+    const struct wgrad_job *o = w->job;
+    const long mr = o->kernel->mr;
     const int continues = s->r0 + s->rows < w->end;
-    long done = 0;
     for (long i = 0; i < s->channels; i += mr)
         for (long panel = w->panel; panel < w->end_panel; panel++) {
             float *row = w->out + (s->channel + i) * o->taps, *c = row + conv_column(&o->panels, panel);
-            const long end = least_of(next->rows, done + each);
             const int rows = (int)least_of(mr, s->channels - i);
-            struct rp_tile t = {.a = w->a[w->flip] + i, .b = w->b + (panel - w->panel) * s->rows * o->kernel->nr, .k = s->rows,
+            struct rp_tile t = {.a = w->a[w->a_flip] + i / RP_GEMM_GROUP * WGRAD_GROUP + i % RP_GEMM_GROUP,
+                                .b = w->b[w->b_flip] + (panel - w->panel) * RP_CONV_CHAIN * o->kernel->nr, .k = s->rows,
                                 .cols = (int)conv_columns(&o->panels, panel), .last = !continues, .c = c, .ldc = o->taps,
                                 .sum = s->r0 == w->first ? NULL : c, .ldsum = o->taps};
+            const long most = o->kernel->copies && rows == mr ? s->rows / 16 : 0;
+            long packed[2];
+            t.ahead[0].at = t.ahead[1].at = (const char *)t.a;
             t.next_c = panel + 1 < w->end_panel ? c + t.cols : i + mr < s->channels ? row + mr * o->taps + w->col : NULL;
-            done += wgrad_aim(w, &t, rows, next, done, end);
+            for (int n = 0; n < 2; n++)
+                packed[n] = wgrad_give(&w->stream[n], &t.copy[n], most);
             o->kernel->packed(&t, rows);
-            if (done < end)
-                wgrad_pack(o, w->a[!w->flip], next, done, end);
-            done = end;
-            if (o->is_plain && continues)
-                wgrad_fetch(w, s);
+            for (int n = 0; n < 2; n++)
+                wgrad_pack(o, &w->stream[n], w->stream[n].first + packed[n], w->stream[n].end);
         }
-    w->flip = !w->flip;
+}
+
+/* The buffers of a task, and where vectors of a row are in them. */
+static void wgrad_layout(struct wgrad_task *w, float *scratch)
+{
+    const struct wgrad_job *o = w->job;
+    const long lanes = o->kernel->lanes;
+    w->b[0] = scratch;
+    w->b[1] = w->b[0] + WGRAD_B_FLOATS;
+    w->a[0] = w->b[1] + WGRAD_B_FLOATS;
+    w->a[1] = w->a[0] + WGRAD_A_FLOATS;
+    for (long v = 0; v < RP_CONV_SLAB / lanes; v++)
+        w->a_at[v] = (int)(v * lanes / RP_GEMM_GROUP * WGRAD_GROUP + v * lanes % RP_GEMM_GROUP);
+    for (long panel = w->panel, v = 0; o->streams && panel < w->end_panel; panel++)
+        for (long j = 0; j < conv_columns(&o->panels, panel); j += lanes)
+            w->b_at[v++] = (int)((panel - w->panel) * RP_CONV_CHAIN * o->kernel->nr + j);
+}
+
+/* The columns of the chain that begins with this slab; tiles will pack those of the next one, where they can. */
+static void wgrad_next_chain(struct wgrad_task *w, const struct wgrad_slab *s)
+{
+    const struct wgrad_job *o = w->job;
+    w->stream[1] = (struct wgrad_stream){.rows = 0};
+    if (o->streams) {
+        w->b_flip = !w->b_flip;
+        w->stream[1] = wgrad_columns_of(w, s->r0 + RP_CONV_CHAIN, w->b[!w->b_flip]);
+    } else {
+        wgrad_gather(o, w->b[0], s->r0, s->rows, w->panel, w->end_panel);
+    }
+    w->stream[1].tiles = blocks_of(w->end_channel - w->channel, o->kernel->mr) * (w->end_panel - w->panel);
 }
 
 static void wgrad_part(void *arg, int part, int thread)
 {
     const struct wgrad_job *o = arg;
     const long chunk = part / o->parts % o->chunks, group = part / o->parts / o->chunks;
-    struct wgrad_task w = {.job = o, .b = rp_cpu_scratch(o->cpu, thread), .out = o->out + group * o->c->out_c * o->taps};
-    w.a[0] = w.b + CONV_B_FLOATS;
-    w.a[1] = w.a[0] + CONV_A_FLOATS;
+    struct wgrad_task w = {.job = o, .out = o->out + group * o->c->out_c * o->taps, .b_flip = o->streams};
     w.first = group * RP_CONV_GROUP;
     w.end = least_of(o->rows, w.first + RP_CONV_GROUP);
     w.panel = chunk * o->panels.count / o->chunks;
@@ -190,17 +249,25 @@ static void wgrad_part(void *arg, int part, int thread)
     w.cols = conv_column(&o->panels, w.end_panel) - w.col;
     w.channel = part % o->parts * o->part_rows;
     w.end_channel = least_of(o->c->out_c, w.channel + o->part_rows);
-    w.tiles = blocks_of(w.end_channel - w.channel, o->kernel->mr) * (w.end_panel - w.panel);
+    wgrad_layout(&w, rp_cpu_scratch(o->cpu, thread));
     struct wgrad_slab slab = {.r0 = w.first, .rows = least_of(RP_CONV_CHAIN, w.end - w.first), .channel = w.channel,
-                              .channels = least_of(RP_GEMM_GROUP, w.end_channel - w.channel)};
-    wgrad_pack(o, w.a[0], &slab, 0, slab.rows);
+                              .channels = least_of(RP_CONV_SLAB, w.end_channel - w.channel)};
+    w.stream[0] = wgrad_stream_of(&w, &slab, w.a[0]);
+    wgrad_pack(o, &w.stream[0], 0, slab.rows);
+    if (o->streams) {
+        w.stream[1] = wgrad_columns_of(&w, w.first, w.b[0]);
+        wgrad_pack(o, &w.stream[1], 0, slab.rows);
+    }
     while (slab.rows) {
         const struct wgrad_slab next = wgrad_slab_after(&w, slab);
-        if (slab.channel == w.channel) {
-            wgrad_gather(o, w.b, slab.r0, slab.rows, w.panel, w.end_panel);
-            w.fetched = 0;
-        }
-        wgrad_tiles(&w, &slab, &next);
+        if (slab.channel == w.channel)
+            wgrad_next_chain(&w, &slab);
+        if (slab.channels % RP_GEMM_GROUP)
+            wgrad_pack_odd(o, w.a[w.a_flip], &slab);
+        w.stream[0] = wgrad_stream_of(&w, &next, w.a[!w.a_flip]);
+        w.stream[0].tiles = blocks_of(slab.channels, o->kernel->mr) * (w.end_panel - w.panel);
+        wgrad_tiles(&w, &slab);
+        w.a_flip = !w.a_flip;
         slab = next;
     }
 }
@@ -217,12 +284,12 @@ static void cpu_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const
     RP_BUG_IF(cpu->scratch_each < rp_cpu_conv_private());
     o.out = groups > 1 ? work : dw;
     o.panels = conv_panels_of(o.kernel, o.taps);
-    o.is_plain = c->kernel_h == 1 && c->kernel_w == 1 && c->stride == 1;
-    o.chunks = blocks_of(o.panels.count, CONV_COLS / o.kernel->nr);
+    o.streams = c->kernel_h == 1 && c->kernel_w == 1 && c->stride == 1 && o.taps % o.kernel->lanes == 0;
+    o.chunks = blocks_of(o.panels.count, (o.streams ? WGRAD_HALF : CONV_COLS) / o.kernel->nr);
     o.parts = 1;
     while (groups * o.chunks * o.parts < 4 * cpu->threads && o.parts * 64 < c->out_c)
         o.parts++;
-    o.part_rows = (long)conv_up((size_t)blocks_of(c->out_c, o.parts), RP_GEMM_GROUP);
+    o.part_rows = (long)conv_up((size_t)blocks_of(c->out_c, o.parts), RP_CONV_SLAB);
     o.parts = blocks_of(c->out_c, o.part_rows);
     rp_pool_run(cpu->pool, (int)(groups * o.chunks * o.parts), wgrad_part, &o);
     if (groups > 1) {

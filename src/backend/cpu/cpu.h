@@ -63,6 +63,7 @@ size_t rp_cpu_attention_scratch(int keys, int head_dim); /* ops.c */
 /* Convolution: sizes of the blocks, the same for all instruction sets. */
 #define RP_CONV_KC 768   /* most k-steps of a strip of pixels */
 #define RP_CONV_COLS 288 /* most columns that a strip passes: 0.9 MB of L2 at RP_CONV_KC, 0.6 MB at RP_CONV_CHAIN; a multiple of every nr */
+#define RP_CONV_SLAB 64  /* output channels of dy packed at once: 256 bytes of a row; a multiple of RP_GEMM_GROUP */
 #define RP_CONV_ROWS 192 /* pixels of a task, a multiple of RP_COLSUM_ROWS */
 /* Bytes of each thread, and after those of the last one the packed weights, for all threads together; ops.c. */
 size_t rp_cpu_conv_private(void);

@@ -5,8 +5,8 @@
  * of A by it. Tasks are taken from a shared counter; nothing else is shared, so there is no barrier inside a GEMM.
  *
  * Packing is hidden where it would show. The next group of A^T is packed by the tiles of this one: each copies a few lines between
- * its k-steps (struct rp_gemm_copy) and fetches the lines that the next tile copies. The next block's B, when few rows use it, is
- * packed in slices, one after each tile, its source lines fetched by the tile before.
+ * its k-steps (struct rp_gemm_copy), a line being a piece, and fetches those of the next tile. The next block's B, when
+ * few rows use it, is packed in slices, one after each tile, its source lines fetched by the tile before.
  *
  * Where a sum lives until its last visit:
  *
@@ -79,6 +79,7 @@ struct worker {
     uint64_t ahead_rate;   /* units per tile, see rate() */
     int tiles;             /* of a group of A^T */
     uint64_t group_rate;   /* k-steps per tile */
+    int vector[GROUP];     /* where the vectors of a line of A^T are in a packed one */
 };
 
 /* `total` spread over `parts`: after n parts, due(rate, n, total) of them; no division in the loop over tiles. */
@@ -249,12 +250,13 @@ struct position {
 static void advance_lines(struct rp_tile *t)
 {
     const long steps = t->k / 16;
-    const int copied = min(t->copy.lines, (int)steps);
+    struct rp_gemm_copy *copy = &t->copy[0];
+    const int copied = min(copy->pieces, (int)steps);
     for (int s = 0; s < 2; s++)
         t->ahead[s].at += steps * t->ahead[s].step;
-    t->copy.from += copied * t->copy.step;
-    t->copy.to += copied * GROUP;
-    t->copy.lines -= copied;
+    copy->from += copied * copy->step;
+    copy->to += copied * copy->to_step;
+    copy->pieces -= copied;
 }
 
 /* All chains of the block for one tile: one piece, or several whole short chains whose sum stays in L1. */
@@ -328,12 +330,11 @@ static int give_copy(const struct worker *w, struct rp_tile *t, float *dst, int 
     const struct gemm_job *j = w->job;
     if (!j->kernel->copies || w->now.i1 - row < GROUP)
         return p;
-    t->copy.from = group_source(j, &w->now, row, p);
-    t->copy.to = dst + (long)p * GROUP;
-    t->copy.step = j->g->lda;
-    const int k = w->now.k, piece = min(j->segment, k);
-    t->copy.lines = min(end - p, k / piece * (piece / 16) + k % piece / 16);
-    return p + t->copy.lines;
+    const int k = w->now.k, piece = min(j->segment, k), most = k / piece * (piece / 16) + k % piece / 16;
+    t->copy[0] = (struct rp_gemm_copy){.from = group_source(j, &w->now, row, p), .to = dst + (long)p * GROUP,
+                                       .at = w->vector, .step = j->g->lda, .to_step = GROUP,
+                                       .vectors = GROUP / j->kernel->lanes, .pieces = min(end - p, most)};
+    return p + t->copy[0].pieces;
 }
 
 /* The second stream goes to the next block's B while that is being packed. */
@@ -367,7 +368,7 @@ static void run_strip(struct worker *w, int i, long done)
     int slice = in_group / mr * w->panels;
     struct rp_tile t;
 
-    t.copy = (struct rp_gemm_copy){NULL, NULL, 0, 0};
+    t.copy[0] = t.copy[1] = (struct rp_gemm_copy){.pieces = 0};
     t.lda = g->lda;
     t.ldadd = g->ldadd;
     for (int q = 0; q < w->panels; q++, slice++) {
@@ -421,6 +422,8 @@ static void work(void *arg, int part, int thread)
     float *p = rp_cpu_scratch(j->cpu, thread);
     int packed = 0;
     (void)part;
+    for (int v = 0; v < GROUP / j->kernel->lanes; v++)
+        w.vector[v] = v * j->kernel->lanes;
     for (int i = 0; i < 2; i++) {
         w.b[i] = p + (size_t)i * B_FLOATS;
         w.a[i] = p + 2 * B_FLOATS + (size_t)i * A_FLOATS;

@@ -32,13 +32,16 @@ struct rp_gemm_stream {
     long step;
 };
 
-/* Lines of A^T that the tile also packs, one per 16 k-steps: from + i*step -> to + 16*i. Not a hint, it must be done: the lines
- * come at most to k/16. Only for whole tiles (rows == mr, cols == nr or not). */
+/* Pieces of rows that the tile also packs, one per 16 k-steps. Piece i is `vectors` vectors side by side at
+ * from + i*step; vector v goes to to + i*to_step + at[v]. Not a hint, it must be done: there are at most k/16 pieces.
+ * Only for whole tiles (rows == mr, cols == nr or not). Also fetches as many pieces from `ahead` on into L2: a hint. */
 struct rp_gemm_copy {
     const float *from;
-    float *to; /* aligned to a cache line */
-    long step; /* floats */
-    int lines;
+    const float *ahead; /* NULL: none */
+    float *to;          /* aligned to a vector, like at[v] and to_step */
+    const int *at;
+    long step, to_step;
+    int vectors, pieces;
 };
 
 /* One visit of one tile: c = epilogue(sum + chain(from, k steps)). The number of rows is a parameter of the kernel. */
@@ -56,7 +59,7 @@ struct rp_tile {
     const float *add;
     long ldc, ldfrom, ldsum, ldadd;
     struct rp_gemm_stream ahead[2]; /* source lines of A and B that are wanted next, into L2 */
-    struct rp_gemm_copy copy;           /* packed tiles only; only of kernels with `copies` */
+    struct rp_gemm_copy copy[2];        /* packed tiles only; only of kernels with `copies` */
     const float *next_c, *next_add; /* the tile after this one, into L1; next_add may be NULL */
 };
 

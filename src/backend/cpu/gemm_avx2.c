@@ -66,6 +66,20 @@ ALWAYS void fetch_row(const float *p)
     _mm_prefetch((const char *)(p + NR - 1), _MM_HINT_T0);
 }
 
+ALWAYS void copy_piece(struct rp_gemm_copy *c)
+{
+    for (int v = 0; v < c->vectors; v++)
+        _mm256_store_ps(c->to + c->at[v], _mm256_loadu_ps(c->from + 8 * v));
+    if (c->ahead) {
+        for (int v = 0; v < c->vectors; v += 2)
+            _mm_prefetch((const char *)(c->ahead + 8 * v), _MM_HINT_T1);
+        c->ahead += c->step;
+    }
+    c->from += c->step;
+    c->to += c->to_step;
+    c->pieces--;
+}
+
 ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, const int rows, const int vectors, const int in_place)
 {
     long bytes = t->lda * (long)sizeof(float);
@@ -74,7 +88,7 @@ ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, const int rows, cons
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
-    struct rp_gemm_copy copy = t->copy;
+    struct rp_gemm_copy copy0 = t->copy[0], copy1 = t->copy[1];
 
     for (long n = 0; n < t->k / 16; n++) {
         _mm_prefetch(h0, _MM_HINT_T1);
@@ -85,13 +99,10 @@ ALWAYS void chain(__m256 r[MR][V], const struct rp_tile *t, const int rows, cons
             fetch_row(t->next_c + n * t->ldc);
         else if (n >= MR && n < MR + rows && t->next_add)
             fetch_row(t->next_add + (n - MR) * t->ldadd);
-        if (!in_place && copy.lines) {
-            for (int i = 0; i < RP_GEMM_GROUP; i += 4)
-                _mm_store_ps(copy.to + i, _mm_loadu_ps(copy.from + i));
-            copy.from += copy.step;
-            copy.to += RP_GEMM_GROUP;
-            copy.lines--;
-        }
+        if (!in_place && copy0.pieces)
+            copy_piece(&copy0);
+        if (!in_place && copy1.pieces)
+            copy_piece(&copy1);
         for (int four = 0; four < 4; four++) {
             step(r, &a, b, rows, vectors, in_place, 0);
             step(r, &a, b, rows, vectors, in_place, 1);

@@ -99,6 +99,20 @@ ALWAYS void fetch_line(struct tile_lines *l)
     l->at += --l->left % V ? 64 : l->row_gap;
 }
 
+ALWAYS void copy_piece(struct rp_gemm_copy *c)
+{
+    for (int v = 0; v < c->vectors; v++)
+        _mm512_store_ps(c->to + c->at[v], _mm512_loadu_ps(c->from + 16 * v));
+    if (c->ahead) {
+        for (int v = 0; v < c->vectors; v++)
+            _mm_prefetch((const char *)(c->ahead + 16 * v), _MM_HINT_T1);
+        c->ahead += c->step;
+    }
+    c->from += c->step;
+    c->to += c->to_step;
+    c->pieces--;
+}
+
 /* All k-steps of a tile; `step` in fours, hints once per sixteen. */
 ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, const int rows, const int vectors, const int in_place)
 {
@@ -108,7 +122,7 @@ ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, const int rows, cons
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
-    struct rp_gemm_copy copy = t->copy;
+    struct rp_gemm_copy copy0 = t->copy[0], copy1 = t->copy[1];
     struct tile_lines c = tile_lines(t->next_c, t->ldc, rows), add = tile_lines(t->next_add, t->ldadd, rows);
 
     for (long n = t->k / 16; n > 0; n--) {
@@ -120,12 +134,10 @@ ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, const int rows, cons
             fetch_line(&c);
         else if (add.left)
             fetch_line(&add);
-        if (!in_place && copy.lines) {
-            _mm512_store_ps(copy.to, _mm512_loadu_ps(copy.from));
-            copy.from += copy.step;
-            copy.to += RP_GEMM_GROUP;
-            copy.lines--;
-        }
+        if (!in_place && copy0.pieces)
+            copy_piece(&copy0);
+        if (!in_place && copy1.pieces)
+            copy_piece(&copy1);
         for (int four = 0; four < 4; four++) {
             step(r, &a, b, rows, vectors, in_place, 0);
             step(r, &a, b, rows, vectors, in_place, 1);
@@ -197,7 +209,7 @@ static struct rp_tile from_row(const struct rp_tile *t, int i, long a_step)
     s.sum = t->sum ? t->sum + i * t->ldsum : NULL;
     s.add = t->add ? t->add + i * t->ldadd : NULL;
     s.next_c = s.next_add = NULL;
-    s.copy.lines = 0;
+    s.copy[0].pieces = s.copy[1].pieces = 0;
     return s;
 }
 

@@ -23,12 +23,12 @@ size_t rp_cpu_attention_scratch(int keys, int head_dim)
     return ((forward > backward ? forward : backward) + seq + seq / 32) * sizeof(float);
 }
 
-/* Forward and data gradient: strip, two planes; weight gradient: columns, two groups of dy. See conv.inc.h. */
+/* Forward and data gradient: strip, two planes; weight gradient: columns, two slabs of dy. See conv.inc.h. */
 size_t rp_cpu_conv_private(void)
 {
     const size_t strip = (size_t)RP_GEMM_GROUP * (RP_CONV_KC + 16), plane = (size_t)RP_CONV_ROWS * RP_CONV_COLS;
-    const size_t columns = (size_t)RP_CONV_CHAIN * RP_CONV_COLS, group = (size_t)(RP_CONV_CHAIN + 16) * RP_GEMM_GROUP;
-    const size_t rows = strip + 2 * plane, weights = columns + 2 * group;
+    const size_t columns = (size_t)RP_CONV_CHAIN * RP_CONV_COLS, slab = (size_t)(RP_CONV_CHAIN + 4) * RP_CONV_SLAB;
+    const size_t rows = strip + 2 * plane, weights = columns + 2 * slab;
     return ((rows > weights ? rows : weights) * sizeof(float) + 4095) / 4096 * 4096;
 }
 
