@@ -7,6 +7,7 @@
  *
  * Include it first, with the optimisation below in force: loops over functions.h are left to the compiler's vectoriser, which
  * never changes an order of roundings. errno and exception flags are not used, so sqrt and selects vectorise.
+ * A loop that copies a few vectors stays a loop: a call of memcpy would take longer than the copy.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || !defined __OPTIMIZE__ /* tests: quick to compile */
 #pragma GCC optimize("no-math-errno,no-trapping-math")
 #else
-#pragma GCC optimize("O3,no-math-errno,no-trapping-math")
+#pragma GCC optimize("O3,no-math-errno,no-trapping-math,no-tree-loop-distribute-patterns")
 #endif
 #endif
 
