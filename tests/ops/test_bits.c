@@ -207,6 +207,20 @@ static void convs_of(int isa, int op, int *cases, int *failed)
         }
 }
 
+/* Outputs of 16 MiB, which are written past the caches. */
+TEST(large_batch_norms)
+{
+    static const enum rp_op ops[] = {RP_OP_batchnorm_forward, RP_OP_batchnorm_apply, RP_OP_batchnorm_backward};
+    int failed = 0;
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++)
+        for (int i = 0; i < COUNT(ops) && isa != RP_ISA_scalar && rp_isa_usable((enum rp_isa)isa); i++) {
+            struct rp_op_shape s = {.rows = 4100, .width = 1024, .variant = RP_VARIANT_RELU | RP_VARIANT_ADD_INPUT,
+                                    .in_place = isa & 1};
+            compare(device((enum rp_isa)isa, 2), isa, 2, (int)ops[i], &s, &failed);
+        }
+    CHECK(!failed, "%d cases differ", failed);
+}
+
 /* A pixel outside the image times an infinite weight is NaN, at the edges of the image alone. */
 TEST(infinite_weight)
 {

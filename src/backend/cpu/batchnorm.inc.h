@@ -6,18 +6,36 @@
 #define BATCH_ROWS 4
 #define BATCH_SHORT 128
 
+/* An output of at least this many bytes is written past the caches: whoever reads it next would not find it there,
+ * and a plain store reads each line first. The pool's atomic operations order such stores like others. */
+#define BATCH_STREAM ((size_t)16 << 20)
+
 struct batch_job {
     float *y, *dadd;
     const float *x, *mean, *rstd, *gamma, *beta, *add, *dy, *kept; /* kept: the output of a relu, or NULL */
     float *sum, *second;                                           /* 64-row sums, [block, width] */
     const float *s1, *s2;
-    int relu;
+    int relu, stream;
     long rows, width;
 };
 
 static long batch_rows(const struct batch_job *o, int part)
 {
     return least_of(RP_COLSUM_ROWS, o->rows - (long)part * RP_COLSUM_ROWS);
+}
+
+static int batch_streams(const float *y, long rows, long width)
+{
+    const size_t bytes = (size_t)rows * (size_t)width * sizeof *y;
+    return width % W == 0 && (uintptr_t)y % (W * sizeof *y) == 0 && bytes >= BATCH_STREAM;
+}
+
+RP_LANE void batch_put(float *p, vf x, int n, const int stream)
+{
+    if (stream)
+        vstream(p, x);
+    else
+        vput(p, x, n);
 }
 
 /* Adds the squared differences of `rows` rows from r0. */
@@ -51,7 +69,7 @@ static void batch_variance_part(void *arg, int part, int thread)
         batch_variance_rows(o, r, 1, sum);
 }
 
-RP_LANE void batch_apply_row(const struct batch_job *o, long r, const int add, const int relu)
+RP_LANE void batch_apply_row(const struct batch_job *o, long r, const int add, const int relu, const int stream)
 {
     const float *x = o->x + r * o->width, *a = add ? o->add + r * o->width : NULL;
     float *y = o->y + r * o->width;
@@ -60,8 +78,22 @@ RP_LANE void batch_apply_row(const struct batch_job *o, long r, const int add, c
         vf v = vfma(xhat, vget(o->gamma + j, n), vget(o->beta + j, n));
         if (add)
             v = v + vget(a + j, n);
-        vput(y + j, relu ? vmax(v, vset1(0.0f)) : v, n);
+        batch_put(y + j, relu ? vmax(v, vset1(0.0f)) : v, n, stream);
     });
+}
+
+RP_LANE void batch_apply_rows(const struct batch_job *o, long r, long end, const int stream)
+{
+    for (; r < end; r++) {
+        if (o->add && o->relu)
+            batch_apply_row(o, r, 1, 1, stream);
+        else if (o->add)
+            batch_apply_row(o, r, 1, 0, stream);
+        else if (o->relu)
+            batch_apply_row(o, r, 0, 1, stream);
+        else
+            batch_apply_row(o, r, 0, 0, stream);
+    }
 }
 
 static void batch_apply_part(void *arg, int part, int thread)
@@ -69,22 +101,17 @@ static void batch_apply_part(void *arg, int part, int thread)
     const struct batch_job *o = arg;
     const long r0 = (long)part * RP_COLSUM_ROWS, end = r0 + batch_rows(o, part);
     (void)thread;
-    for (long r = r0; r < end; r++) {
-        if (o->add && o->relu)
-            batch_apply_row(o, r, 1, 1);
-        else if (o->add)
-            batch_apply_row(o, r, 1, 0);
-        else if (o->relu)
-            batch_apply_row(o, r, 0, 1);
-        else
-            batch_apply_row(o, r, 0, 0);
-    }
+    if (o->stream)
+        batch_apply_rows(o, r0, end, 1);
+    else
+        batch_apply_rows(o, r0, end, 0);
 }
 
 static void cpu_batchnorm_apply(struct rp_dev *dev, const struct rp_batchnorm *a)
 {
     struct batch_job o = {.y = a->y, .x = a->x, .mean = a->mean, .rstd = a->rstd, .gamma = a->gamma, .beta = a->beta,
                           .add = a->add, .relu = a->relu, .rows = a->rows, .width = a->width};
+    o.stream = batch_streams(a->y, a->rows, a->width);
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(a->rows, RP_COLSUM_ROWS), batch_apply_part, &o);
     low_store(dev, a->y, (size_t)a->rows * (size_t)a->width);
 }
@@ -153,7 +180,7 @@ static void batch_sums_part(void *arg, int part, int thread)
         batch_sums(o, r0, end, sum, second, 0);
 }
 
-RP_LANE void batch_gradient_row(const struct batch_job *o, long r, const int kept, const int dadd)
+RP_LANE void batch_gradient_row(const struct batch_job *o, long r, const int kept, const int dadd, const int stream)
 {
     const long at = r * o->width;
     const float *dy = o->dy + at, *x = o->x + at, *y = kept ? o->kept + at : NULL;
@@ -165,9 +192,24 @@ RP_LANE void batch_gradient_row(const struct batch_job *o, long r, const int kep
         if (kept)
             dz = vpositive(vget(y + j, n), dz);
         if (dadd)
-            vput(da + j, dz, n);
-        vput(dx + j, vfnma(xhat, vget(o->s2 + j, n), dz - vget(o->s1 + j, n)) * (vget(o->gamma + j, n) * rstd), n);
+            batch_put(da + j, dz, n, stream);
+        const vf centred = vfnma(xhat, vget(o->s2 + j, n), dz - vget(o->s1 + j, n));
+        batch_put(dx + j, centred * (vget(o->gamma + j, n) * rstd), n, stream);
     });
+}
+
+RP_LANE void batch_gradient_rows(const struct batch_job *o, long r, long end, const int stream)
+{
+    for (; r < end; r++) {
+        if (o->kept && o->dadd)
+            batch_gradient_row(o, r, 1, 1, stream);
+        else if (o->kept)
+            batch_gradient_row(o, r, 1, 0, stream);
+        else if (o->dadd)
+            batch_gradient_row(o, r, 0, 1, stream);
+        else
+            batch_gradient_row(o, r, 0, 0, stream);
+    }
 }
 
 static void batch_gradient_part(void *arg, int part, int thread)
@@ -175,16 +217,10 @@ static void batch_gradient_part(void *arg, int part, int thread)
     const struct batch_job *o = arg;
     const long r0 = (long)part * RP_COLSUM_ROWS, end = r0 + batch_rows(o, part);
     (void)thread;
-    for (long r = r0; r < end; r++) {
-        if (o->kept && o->dadd)
-            batch_gradient_row(o, r, 1, 1);
-        else if (o->kept)
-            batch_gradient_row(o, r, 1, 0);
-        else if (o->dadd)
-            batch_gradient_row(o, r, 0, 1);
-        else
-            batch_gradient_row(o, r, 0, 0);
-    }
+    if (o->stream)
+        batch_gradient_rows(o, r0, end, 1);
+    else
+        batch_gradient_rows(o, r0, end, 0);
 }
 
 static void cpu_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm_grad *g)
@@ -197,6 +233,7 @@ static void cpu_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm
     struct batch_job o = {.y = g->dx, .dadd = g->dadd, .x = g->x, .mean = g->mean, .rstd = g->rstd, .gamma = g->gamma,
                           .dy = g->dy, .kept = g->y, .sum = sum, .second = second, .s1 = s1, .s2 = s2, .rows = g->rows,
                           .width = g->width};
+    o.stream = batch_streams(g->dx, g->rows, g->width) && (!g->dadd || batch_streams(g->dadd, g->rows, g->width));
     rp_pool_run(cpu->pool, blocks, batch_sums_part, &o);
     colsum_finish(cpu, 2, (float *const[3]){g->dgamma, g->dbeta}, (float *const[3]){sum, second}, g->rows, g->width);
     EACH_VECTOR((long)g->width, {
