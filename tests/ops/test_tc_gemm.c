@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { KERNELS = 4, THREADS_MOST = 7 };
+enum { KERNELS = 5, THREADS_MOST = 7 };
 
 static const struct {
     const char *name;
@@ -21,17 +21,17 @@ enum { CONTRACTS = sizeof contracts / sizeof *contracts };
 
 /* ---- the kernels ---- */
 
-static const char *const kernel_names[KERNELS] = {"scalar", "avx2", "avx512", "avx512 with popcount"};
+static const char *const kernel_names[KERNELS] = {"scalar", "avx2", "avx512", "avx512 with popcount", "neon"};
 
 /* 0 if this CPU does not have it. */
 static int find_kernel(int which, const struct rp_tc_kernel **kernel)
 {
-    static const enum rp_isa isas[KERNELS] = {RP_ISA_scalar, RP_ISA_avx2, RP_ISA_avx512, RP_ISA_avx512};
+    static const enum rp_isa isas[KERNELS] = {RP_ISA_scalar, RP_ISA_avx2, RP_ISA_avx512, RP_ISA_avx512, RP_ISA_neon};
     *kernel = NULL;
     if (!rp_isa_usable(isas[which]))
         return 0;
     *kernel = rp_tc_kernel(isas[which], which == 3);
-    return which < 3 || *kernel != rp_tc_kernel(isas[which], 0);
+    return which != 3 || *kernel != rp_tc_kernel(isas[which], 0);
 }
 
 static struct rp_tc_paths multiply(const struct rp_tc_kernel *kernel, int threads, const struct rp_tc_gemm *g)

@@ -13,7 +13,7 @@
 
 #define GROUPS_MOST RP_TC_MC /* groups of A that are packed at once */
 #define TOGETHER 8           /* groups whose chains fill each other's waiting time */
-#define PANELS_MOST (RP_TC_NC / 16)
+#define PANELS_MOST (RP_TC_NC / 8) /* of the narrowest tile */
 
 static int min(int a, int b)
 {
@@ -314,7 +314,7 @@ const struct rp_tc_kernel *rp_tc_kernel(enum rp_isa isa, int popcount)
         return popcount && __builtin_cpu_supports("avx512vpopcntdq") ? &rp_tc_avx512_popcount : &rp_tc_avx512;
     return isa == RP_ISA_avx2 ? &rp_tc_avx2 : NULL;
 #else
-    (void)isa, (void)popcount;
-    return NULL;
+    (void)popcount;
+    return isa == RP_ISA_neon ? &rp_tc_neon : NULL;
 #endif
 }

@@ -70,4 +70,4 @@ struct rp_tc_kernel {
     void (*tile)(const struct rp_tc_run *run, int products, int general);
 };
 
-extern const struct rp_tc_kernel rp_tc_avx2, rp_tc_avx512, rp_tc_avx512_popcount;
+extern const struct rp_tc_kernel rp_tc_avx2, rp_tc_avx512, rp_tc_avx512_popcount, rp_tc_neon;

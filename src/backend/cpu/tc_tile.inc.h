@@ -1,13 +1,14 @@
 /* Packing, and one tile of products as a tensor core sums them; for whichever instruction set this file is compiled
  * for. tc_gemm.h says why the bits are right.
  *
- * Define KERNEL (the table's name), then include. A tile's columns are two groups of two registers of doubles. M and
- * E are made in 32-bit lanes, one for each column of a group, in the order in which shufps takes the upper halves of
- * two registers and unpack puts them back (column_lane()); exponent words and signs have 16 bits, and the halves of
- * a lane belong to the two groups. */
+ * Define KERNEL (the table's name), then include. tc_x86.inc.h and tc_neon.inc.h have the registers: LANES doubles in
+ * each, ROWS rows of a tile, AHEAD where there are enough of them, and VD() and VI(), operations by the names that
+ * x86-64 has for them. A tile's columns are two groups of two registers of doubles. M and E are made in 32-bit lanes,
+ * one for each column of a group, in the order in which shufps takes the upper halves of two registers and unpack puts
+ * them back (column_lane()); exponent words and signs have 16 bits, and the halves of a lane belong to the two
+ * groups. */
 #include "backend/cpu/tc_tile.h"
 
-#include <immintrin.h>
 #include <string.h>
 
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ && defined __OPTIMIZE__ && !defined __clang__
@@ -17,26 +18,17 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-#if defined __AVX512F__
-#define LANES 8 /* doubles of a register */
-#define ROWS 4
-typedef __m512d vd;
-typedef __m512i vi;
-#define VD(op) _mm512_##op
-#define VI(op) _mm512_##op##_si512
+#define ZERO_WORD (-12000) /* of a zero: a sum with it is below every `least`, and no sum of 16 bits wraps */
+#define BIAS 1023          /* of exponents of doubles; in the words of B */
+#define TOP_WORD(format) ((format) == RP_TC_FP16 ? 16 * 16 : 16 * 128) /* of infinities and NaN, without BIAS */
+
+#if defined __x86_64__
+#include "backend/cpu/tc_x86.inc.h"
 #else
-#define LANES 4
-#define ROWS 2
-typedef __m256d vd;
-typedef __m256i vi;
-#define VD(op) _mm256_##op
-#define VI(op) _mm256_##op##_si256
+#include "backend/cpu/tc_neon.inc.h"
 #endif
 #define COLS (4 * LANES)
 #define GROUPS 2 /* of columns: 32-bit lanes of two registers */
-
-/* GCC would load it again at each use: loads are what limits these loops. */
-#define IN_REGISTER(x) __asm__("" : "+v"(x))
 
 INLINE vi load_words(const void *p)
 {
@@ -48,29 +40,6 @@ INLINE vd loaded(const double *p)
     vd x = VD(loadu_pd)(p);
     IN_REGISTER(x);
     return x;
-}
-
-/* Bits of each 16-bit lane, of which only the lowest `products` can be set; where 32-bit lanes can be counted, the
- * bits themselves. */
-INLINE vi count_words(vi words, const int products)
-{
-#if defined __AVX512VPOPCNTDQ__
-    (void)products;
-    return words;
-#else
-#if defined __AVX512F__
-    const vi of_nibble = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
-#else
-    const vi of_nibble = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
-#endif
-    if (products == 4)
-        return VD(shuffle_epi8)(of_nibble, words);
-    const vi nibble = VD(set1_epi8)(15);
-    const vi low = VD(shuffle_epi8)(of_nibble, VI(and)(words, nibble));
-    const vi high = VD(shuffle_epi8)(of_nibble, VI(and)(VD(srli_epi16)(words, 4), nibble));
-    const vi bytes = VD(add_epi8)(low, high);
-    return products == 8 ? bytes : VI(and)(VD(add_epi8)(bytes, VD(srli_epi16)(bytes, 8)), VD(set1_epi16)(255));
-#endif
 }
 
 /* How many terms are negative, in the 32-bit lanes of group g: signs of products in 16-bit lanes, a pair of columns
@@ -87,10 +56,6 @@ INLINE vi count_negative(vi words, const int g, vi c)
 
 /* ---- packing ---- */
 
-#define ZERO_WORD (-12000) /* of a zero: a sum with it is below every `least`, and no sum of 16 bits wraps */
-#define BIAS 1023          /* of exponents of doubles; in the words of B */
-#define TOP_WORD(format) ((format) == RP_TC_FP16 ? 16 * 16 : 16 * 128) /* of infinities and NaN, without BIAS */
-
 /* Which 32-bit lane of COLS / GROUPS belongs to a column of a group. */
 INLINE int column_lane(int column)
 {
@@ -106,64 +71,6 @@ INLINE void pair_words(uint16_t *to, const int32_t column[COLS])
         const uint32_t pair = ((uint32_t)column[c] & 0xffff) | (uint32_t)column[COLS / GROUPS + c] << 16;
         memcpy(to + 2 * column_lane(c), &pair, sizeof pair);
     }
-}
-
-struct ranges {
-    __m256i least, most, infinite, zero;
-};
-
-INLINE struct ranges no_range(void)
-{
-    return (struct ranges){_mm256_set1_epi32(9999), _mm256_set1_epi32(-9999), _mm256_setzero_si256(),
-                           _mm256_setzero_si256()};
-}
-
-static void reduce(struct rp_tc_range *to, struct ranges from)
-{
-    int32_t least[8], most[8];
-    _mm256_storeu_si256((__m256i *)least, from.least);
-    _mm256_storeu_si256((__m256i *)most, from.most);
-    for (int i = 0; i < 8; i++) {
-        to->least = least[i] < to->least ? least[i] : to->least;
-        to->most = most[i] > to->most ? most[i] : to->most;
-    }
-    to->infinite |= !_mm256_testz_si256(from.infinite, from.infinite);
-    to->zero |= !_mm256_testz_si256(from.zero, from.zero);
-}
-
-/* Eight numbers: value times `factor` (of a zero: 2^-300 with its sign), exponent word plus 16 * bias, sign. */
-struct eight {
-    __m256i word, negative;
-};
-
-INLINE struct eight convert_eight(double *value, const uint16_t *x, enum rp_tc_format format, double factor, int bias,
-                                  struct ranges *seen)
-{
-    const int fraction = format == RP_TC_FP16 ? 10 : 7, top = format == RP_TC_FP16 ? 31 : 255;
-    const __m128i half = _mm_loadu_si128((const __m128i *)x);
-    const __m256i bits = _mm256_cvtepu16_epi32(half);
-    const __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fff));
-    const __m256i zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
-    const __m256 number =
-        format == RP_TC_FP16 ? _mm256_cvtph_ps(half) : _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
-    const __m256d sign = _mm256_set1_pd(-0.0);
-    UNROLL for (int h = 0; h < 2; h++)
-    {
-        const __m256d exact = _mm256_cvtps_pd(h ? _mm256_extractf128_ps(number, 1) : _mm256_castps256_ps128(number));
-        const __m256d tiny = _mm256_or_pd(_mm256_and_pd(exact, sign), _mm256_set1_pd(0x1p-300));
-        const __m128i zeros = h ? _mm256_extracti128_si256(zero, 1) : _mm256_castsi256_si128(zero);
-        const __m256d whole = _mm256_blendv_pd(exact, tiny, _mm256_castsi256_pd(_mm256_cvtepi32_epi64(zeros)));
-        _mm256_storeu_pd(value + 4 * h, _mm256_mul_pd(whole, _mm256_set1_pd(factor)));
-    }
-    const __m256i field = _mm256_and_si256(_mm256_srli_epi32(bits, fraction), _mm256_set1_epi32(top));
-    const __m256i exponent =
-        _mm256_sub_epi32(_mm256_max_epi32(field, _mm256_set1_epi32(1)), _mm256_set1_epi32(top / 2));
-    seen->infinite = _mm256_or_si256(seen->infinite, _mm256_cmpeq_epi32(size, _mm256_set1_epi32(top << fraction)));
-    seen->zero = _mm256_or_si256(seen->zero, zero);
-    seen->least = _mm256_min_epi32(seen->least, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(9999), zero));
-    seen->most = _mm256_max_epi32(seen->most, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(-9999), zero));
-    const __m256i word = _mm256_add_epi32(_mm256_slli_epi32(exponent, 4), _mm256_set1_epi32(16 * bias));
-    return (struct eight){_mm256_blendv_epi8(word, _mm256_set1_epi32(ZERO_WORD), zero), _mm256_srli_epi32(bits, 15)};
 }
 
 /* products * width numbers of a block, [step][along]; what does not exist is 0. */
@@ -191,18 +98,19 @@ INLINE void pack_a_of(void *dst, const struct rp_tc_source *s, enum rp_tc_format
     uint16_t x[16 * ROWS];
     for (int block = 0; block < blocks; block++, to += rp_tc_group_bytes(ROWS, products)) {
         double *value = (double *)to;
-        uint32_t *word = (uint32_t *)(value + products * ROWS), *sign = word + products * ROWS, negative[16 * ROWS];
+        uint32_t *word = (uint32_t *)(value + products * ROWS), *sign = word + products * ROWS;
+        int32_t negative[16 * ROWS];
         gather(x, ROWS, s, products, block);
         for (int i = 0; i < products * ROWS; i += 8) {
-            const struct eight e = convert_eight(value + i, x + i, format, 1, 0, &seen);
-            const __m256i low = _mm256_and_si256(e.word, _mm256_set1_epi32(0xffff));
-            _mm256_storeu_si256((__m256i *)(word + i), _mm256_or_si256(low, _mm256_slli_epi32(e.word, 16)));
-            _mm256_storeu_si256((__m256i *)(negative + i), e.negative);
+            int32_t words[8];
+            convert_eight(value + i, words, negative + i, x + i, format, 1, 0, &seen);
+            for (int j = 0; j < 8; j++)
+                word[i + j] = ((uint32_t)words[j] & 0xffff) | (uint32_t)words[j] << 16;
         }
         for (int r = 0; r < ROWS; r++) {
             sign[r] = 0;
             for (int k = 0; k < products; k++)
-                sign[r] |= negative[k * ROWS + r] << k;
+                sign[r] |= (uint32_t)negative[k * ROWS + r] << k;
             sign[r] |= sign[r] << 16;
         }
     }
@@ -223,12 +131,11 @@ INLINE void pack_b_of(void *dst, const struct rp_tc_source *s, enum rp_tc_format
         for (int k = 0; k < products; k++) {
             int32_t words[COLS];
             for (int c = 0; c < COLS; c += 8) {
-                const struct eight e =
-                    convert_eight(value + k * COLS + c, x + k * COLS + c, format, 1 + 0x1p-30, BIAS, &seen);
-                const __m256i signs = _mm256_sllv_epi32(e.negative, _mm256_set1_epi32(k));
-                __m256i *sum = (__m256i *)(negative + c);
-                _mm256_storeu_si256((__m256i *)(words + c), e.word);
-                _mm256_storeu_si256(sum, _mm256_or_si256(_mm256_loadu_si256(sum), signs));
+                int32_t signs[8];
+                convert_eight(value + k * COLS + c, words + c, signs, x + k * COLS + c, format, 1 + 0x1p-30, BIAS,
+                              &seen);
+                for (int j = 0; j < 8; j++)
+                    negative[c + j] |= signs[j] << k;
             }
             pair_words(word + k * COLS, words);
         }
@@ -264,18 +171,8 @@ static void load(double *tile, const float *c, long ldc, int rows, int cols, str
             memset(padded, 0, sizeof padded);
         else if (cols < COLS)
             from = memcpy(padded, from, (size_t)cols * sizeof *padded);
-        for (int j = 0; j < COLS; j += 8) {
-            const __m256i bits = _mm256_loadu_si256((const __m256i *)(from + j));
-            const __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));
-            const __m256i zero = _mm256_cmpeq_epi32(size, _mm256_setzero_si256());
-            const __m256i exponent = _mm256_sub_epi32(_mm256_srli_epi32(size, 23), _mm256_set1_epi32(127));
-            const __m256 number = _mm256_castsi256_ps(_mm256_andnot_si256(zero, bits));
-            const __m256i other = _mm256_or_si256(zero, _mm256_cmpgt_epi32(exponent, _mm256_set1_epi32(127)));
-            seen.least = _mm256_min_epi32(seen.least, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(9999), other));
-            seen.most = _mm256_max_epi32(seen.most, _mm256_blendv_epi8(exponent, _mm256_set1_epi32(-9999), other));
-            _mm256_storeu_pd(tile + j, _mm256_cvtps_pd(_mm256_castps256_ps128(number)));
-            _mm256_storeu_pd(tile + j + 4, _mm256_cvtps_pd(_mm256_extractf128_ps(number, 1)));
-        }
+        for (int j = 0; j < COLS; j += 8)
+            load_eight(tile + j, from + j, &seen);
     }
     reduce(range, seen);
 }
@@ -285,11 +182,8 @@ static void store(float *c, long ldc, int rows, int cols, const double *tile)
     float line[COLS];
     for (int r = 0; r < rows; r++, c += ldc, tile += COLS) {
         float *to = cols < COLS ? line : c;
-        for (int j = 0; j < COLS; j += 4) {
-            const __m128 x = _mm256_cvtpd_ps(_mm256_loadu_pd(tile + j));
-            const __m128 nan = _mm_castsi128_ps(_mm_set1_epi32((int)RP_TC_NAN));
-            _mm_storeu_ps(to + j, _mm_blendv_ps(x, nan, _mm_cmpunord_ps(x, x)));
-        }
+        for (int j = 0; j < COLS; j += 4)
+            store_four(to + j, tile + j);
         if (cols < COLS)
             memcpy(c, line, (size_t)cols * sizeof *c);
     }
@@ -336,20 +230,10 @@ INLINE void start_block(vd sum[ROWS][4], double start[ROWS][COLS], const vi larg
         {
             const vd c0 = VD(loadu_pd)(c + r * COLS + g * 2 * LANES),
                      c1 = VD(loadu_pd)(c + r * COLS + g * 2 * LANES + LANES);
-#if defined __AVX512F__
-            const vi upper = _mm512_castps_si512(_mm512_shuffle_ps(_mm512_castpd_ps(c0), _mm512_castpd_ps(c1), 0xdd));
-#else
-            const vi upper = _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castpd_ps(c0), _mm256_castpd_ps(c1), 0xdd));
-#endif
+            const vi upper = upper_halves(c0, c1);
             vi size = VI(and)(upper, VD(set1_epi32)(INT32_MAX));
-            if (general) { /* a subnormal c has the least exponent of fp32's normal numbers */
-                const vi least = VD(set1_epi32)((BIAS - 126) << 20);
-#if defined __AVX512F__
-                size = _mm512_mask_max_epi32(size, _mm512_test_epi32_mask(size, size), size, least);
-#else
-                size = _mm256_max_epi32(size, _mm256_andnot_si256(_mm256_cmpeq_epi32(size, zero), least));
-#endif
-            }
+            if (general) /* a subnormal c has the least exponent of fp32's normal numbers */
+                size = at_least_if_any(size, VD(set1_epi32)((BIAS - 126) << 20));
             const vi word = VD(max_epi32)(g ? largest[r] : VD(slli_epi32)(largest[r], 16), size);
             const vi m =
                 VD(add_epi32)(VI(and)(word, VD(set1_epi32)(0x7ff00000)), VD(set1_epi32)(((52 - bits) << 20) | 0x80000));
@@ -358,13 +242,8 @@ INLINE void start_block(vd sum[ROWS][4], double start[ROWS][COLS], const vi larg
             VI(store)((vi *)m0, VD(unpacklo_epi32)(zero, m));
             VI(store)((vi *)(m0 + LANES), VD(unpackhi_epi32)(zero, m));
             const vd scale = VD(set1_pd)(1 + 0x1p-27);
-#if defined __AVX512F__
-            sum[r][2 * g] = VD(fmadd_pd)(c0, scale, _mm512_castsi512_pd(VD(unpacklo_epi32)(count, m)));
-            sum[r][2 * g + 1] = VD(fmadd_pd)(c1, scale, _mm512_castsi512_pd(VD(unpackhi_epi32)(count, m)));
-#else
-            sum[r][2 * g] = VD(fmadd_pd)(c0, scale, _mm256_castsi256_pd(VD(unpacklo_epi32)(count, m)));
-            sum[r][2 * g + 1] = VD(fmadd_pd)(c1, scale, _mm256_castsi256_pd(VD(unpackhi_epi32)(count, m)));
-#endif
+            sum[r][2 * g] = VD(fmadd_pd)(c0, scale, AS_DOUBLES(VD(unpacklo_epi32)(count, m)));
+            sum[r][2 * g + 1] = VD(fmadd_pd)(c1, scale, AS_DOUBLES(VD(unpackhi_epi32)(count, m)));
         }
     }
 }
@@ -377,26 +256,10 @@ INLINE void end_block(double *c, vd sum[ROWS][4], double start[ROWS][COLS], cons
         UNROLL for (int v = 0; v < 4; v++)
         {
             vd s = VD(sub_pd)(sum[r][v], VD(load_pd)(&start[r][v * LANES]));
-#if defined __AVX512F__
-            if (general) { /* + 0: what underflows to -0 would look negative in the next block */
-                const __mmask8 over = _mm512_cmp_pd_mask(_mm512_abs_pd(s), _mm512_set1_pd(0x1p128), _CMP_GE_OQ);
-                const vd sign = _mm512_and_pd(s, _mm512_set1_pd(-0.0));
-                s = _mm512_mask_or_pd(s, over, sign, _mm512_set1_pd(__builtin_inf()));
-                s = _mm512_add_pd(_mm512_cvtps_pd(_mm512_cvtpd_ps(s)), _mm512_setzero_pd());
-            } else {
-                s = _mm512_castsi512_pd(
-                    _mm512_and_si512(_mm512_castpd_si512(s), _mm512_set1_epi64(~INT64_C(0x1fffffff))));
-            }
-#else
-            if (general) {
-                const vd sign = _mm256_set1_pd(-0.0), infinite = _mm256_set1_pd(__builtin_inf());
-                const vd over = _mm256_cmp_pd(_mm256_andnot_pd(sign, s), _mm256_set1_pd(0x1p128), _CMP_GE_OQ);
-                s = _mm256_blendv_pd(s, _mm256_or_pd(_mm256_and_pd(s, sign), infinite), over);
-                s = _mm256_add_pd(_mm256_cvtps_pd(_mm256_cvtpd_ps(s)), _mm256_setzero_pd());
-            } else {
-                s = _mm256_and_pd(s, _mm256_castsi256_pd(_mm256_set1_epi64x(~INT64_C(0x1fffffff))));
-            }
-#endif
+            if (general) /* + 0: what underflows to -0 would look negative in the next block */
+                s = VD(add_pd)(to_fp32(s), VD(set1_pd)(0));
+            else
+                s = first_24_bits(s);
             VD(storeu_pd)(c + r * COLS + v * LANES, s);
         }
     }
@@ -438,13 +301,7 @@ static void mark_invalid(double *tile, const void *a, const void *b, enum rp_tc_
 }
 
 /* A block of every group, then the next block: a chain waits for its own sum, so that another's products fill the
- * time. With 32 registers, the exponents of the block after this one are compared between the products, too. */
-#if defined __AVX512F__
-#define AHEAD 1
-#else
-#define AHEAD 0
-#endif
-
+ * time. With AHEAD, the exponents of the block after this one are compared between the products, too. */
 INLINE void compare_block(vi largest[ROWS], const struct block *at, const int products, int least)
 {
     UNROLL for (int r = 0; r < ROWS; r++) largest[r] = VD(set1_epi16)((short)least);
