@@ -12,7 +12,7 @@ table=$build/bench/table.txt
     sed -n 's/^model name[[:space:]]*: /processor /p' /proc/cpuinfo | head -n 1
     echo "processors $(nproc), load before $(cut -d' ' -f1 /proc/loadavg)"
 } >"$table"
-for bench in limits startup capture verify ranks scaling gemm 'training bert' 'training gpt' 'training resnet50' 'training amp' attention conv images; do
+for bench in limits startup capture verify ranks scaling gemm neon 'training bert' 'training gpt' 'training resnet50' 'training amp' attention conv images; do
     echo "bench: $bench (some minutes; so far in $table)" >&2
     printf '\n== %s ==\n' "$bench" >>"$table"
     # shellcheck disable=SC2086

@@ -1,7 +1,8 @@
-/* NEON kernel: 8 x 12 tiles, 24 accumulators of 4 floats; with 3 vectors of B and the broadcasts of A that is most of the 32
- * registers. 11 loads for 24 FMAs: Neoverse V2 has three pipes for loads and four for FMAs.
+/* NEON kernel: 8 x 12 tiles, 24 accumulators of 4 floats; with 3 vectors of B and 2 or 4 of A these are most of the 32 registers.
+ * A's elements are lanes of its vectors: rows of a packed group, or four k-steps of four rows that are read in place, for which B is
+ * loaded twice. tests/bench/neon.sh counts the instructions.
  *
- * Volatile asm keeps the order of instructions: the compiler would load eight broadcasts first, and keep four accumulators in memory. */
+ * Volatile asm keeps the order of instructions: the compiler would load all of A first, and keep accumulators in memory. */
 #include "backend/cpu/gemm.h"
 
 #include <arm_neon.h>
@@ -13,33 +14,89 @@
 #define UNROLL _Pragma("GCC unroll 8")
 #define ALWAYS static inline __attribute__((always_inline))
 
-#define FMA(acc, x, y) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(acc) : "w"(x), "w"(y))
+#define LOAD(x, p) __asm__ volatile("ldr %q0, %1" : "=w"(x) : "m"(*(const float32x4_t *)(p)))
+#define FMA(acc, x, y, lane) __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #lane "]" : "+w"(acc) : "w"(x), "w"(y))
 #define BROADCAST(x, p) __asm__ volatile("ld1r {%0.4s}, %1" : "=w"(x) : "Q"(*(p)))
 
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ && defined __OPTIMIZE__ && !defined __clang__
 #pragma GCC optimize("O3")
 #endif
 
+/* r[v] = fma(x[v], lane of y, r[v]) */
+ALWAYS void add_lane(float32x4_t r[V], const float32x4_t x[V], const float32x4_t y, const int lane, const int vectors)
+{
+    UNROLL for (int v = 0; v < vectors; v++)
+    {
+        if (lane == 0)
+            FMA(r[v], x[v], y, 0);
+        else if (lane == 1)
+            FMA(r[v], x[v], y, 1);
+        else if (lane == 2)
+            FMA(r[v], x[v], y, 2);
+        else
+            FMA(r[v], x[v], y, 3);
+    }
+}
+
+/* One k-step of rows that lie side by side: whole vectors of a group of 16 are there, also where rows do not exist. */
+ALWAYS void step_packed(float32x4_t r[MR][V], const float *a, const float *b, const int rows, const int vectors)
+{
+    float32x4_t x[V], y[MR / 4];
+    UNROLL for (int v = 0; v < vectors; v++) LOAD(x[v], b + 4 * v);
+    UNROLL for (int i = 0; i < rows; i += 4) LOAD(y[i / 4], a + i);
+    UNROLL for (int i = 0; i < rows; i++) add_lane(r[i], x, y[i / 4], i % 4, vectors);
+}
+
+/* Four k-steps in place, four rows after the other. */
+ALWAYS void steps_in_place(float32x4_t r[MR][V], const char *const row[MR], long at, const float *b, const int rows, const int vectors)
+{
+    UNROLL for (int first = 0; first < rows; first += 4)
+    {
+        const int end = first + 4 < rows ? first + 4 : rows;
+        float32x4_t x[V], y[4];
+        UNROLL for (int i = first; i < end; i++) LOAD(y[i - first], row[i] + at);
+        UNROLL for (int k = 0; k < 4; k++)
+        {
+            UNROLL for (int v = 0; v < vectors; v++) LOAD(x[v], b + k * NR + 4 * v);
+            UNROLL for (int i = first; i < end; i++) add_lane(r[i], x, y[i - first], k, vectors);
+        }
+    }
+}
+
+ALWAYS void step_in_place(float32x4_t r[MR][V], const float *a, long lda, const float *b, const int rows, const int vectors)
+{
+    float32x4_t x[V], y;
+    UNROLL for (int v = 0; v < vectors; v++) LOAD(x[v], b + 4 * v);
+    UNROLL for (int i = 0; i < rows; i++)
+    {
+        BROADCAST(y, a + i * lda);
+        add_lane(r[i], x, y, 0, vectors);
+    }
+}
+
 ALWAYS void chain(float32x4_t r[MR][V], const struct rp_tile *t, const int rows, const int vectors, const int in_place)
 {
     const float *a = t->a, *b = t->b, *h0 = (const float *)t->ahead[0].at, *h1 = (const float *)t->ahead[1].at;
-    const long row_step = in_place ? t->lda : 1, k_step = in_place ? 1 : RP_GEMM_GROUP;
-    for (long k = 0; k < t->k; k++, a += k_step, b += NR) {
-        float32x4_t x[V];
+    const char *row[MR]; /* with an offset in bytes, an address of each is one instruction's */
+    long k = 0;
+    UNROLL for (int i = 0; i < rows; i++) row[i] = (const char *)(a + i * t->lda);
+    for (; k + 4 <= t->k; k += 4, b += 4 * NR) {
         if (k % 16 == 0) {
             __builtin_prefetch(h0, 0, 2);
             __builtin_prefetch(h1, 0, 2);
             h0 = (const float *)((const char *)h0 + t->ahead[0].step);
             h1 = (const float *)((const char *)h1 + t->ahead[1].step);
         }
-        UNROLL for (int v = 0; v < vectors; v++) x[v] = vld1q_f32(b + 4 * v);
-        UNROLL for (int i = 0; i < rows; i++)
-        {
-            float32x4_t y;
-            BROADCAST(y, a + i * row_step);
-            UNROLL for (int v = 0; v < vectors; v++) FMA(r[i][v], x[v], y);
-        }
+        if (in_place)
+            steps_in_place(r, row, k * (long)sizeof *a, b, rows, vectors);
+        else
+            UNROLL for (int i = 0; i < 4; i++) step_packed(r, a + (k + i) * RP_GEMM_GROUP, b + i * NR, rows, vectors);
     }
+    for (; k < t->k; k++, b += NR)
+        if (in_place)
+            step_in_place(r, a + k, t->lda, b, rows, vectors);
+        else
+            step_packed(r, a + k * RP_GEMM_GROUP, b, rows, vectors);
 }
 
 /* Vector v of the first n columns; lanes that do not exist are +0, and their memory is not touched. */
