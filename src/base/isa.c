@@ -1,6 +1,7 @@
 /* The instruction sets by name. */
 #include "base/isa.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct rp_isa_row rows[] = {
@@ -34,4 +35,15 @@ const char *rp_arm_name(unsigned long implementer, unsigned long part)
 #include "base/arm_parts.def"
 #undef PART
     return NULL;
+}
+
+void rp_arm_names_add(char names[128], unsigned long implementer, unsigned long part)
+{
+    const char *name = rp_arm_name(implementer, part);
+    const size_t n = strlen(names), length = name ? strlen(name) : 0;
+    for (const char *at = names; length && *at; at += at[strcspn(at, "+")] == '+' ? strcspn(at, "+") + 2 : strlen(at))
+        if (strncmp(at, name, length) == 0 && (!at[length] || at[length] == ' '))
+            return;
+    if (length)
+        snprintf(names + n, 128 - n, "%s%s", n ? " + " : "", name);
 }

@@ -138,7 +138,9 @@ static void show_warnings(struct summary_page *p, const json_t *env)
 static void show_host(struct summary_page *p)
 {
     p->section = "host";
-    put_form(p, "machine", "{host.vendor} {host.product}|board {host.board}|BIOS {host.bios_version}");
+    put_form(p, "machine",
+             rp_known_text(p->probes, "host.vendor") ? "{host.vendor} {host.product}|board {host.board}|BIOS {host.bios_version}"
+                                                     : "{host.product}|board {host.board}"); /* of a device tree */
     put_form(p, "name", "{host.hostname}");
     put_form(p, "system", "{distribution.name}|{distribution.libc}");
     put_form(p, "kernel", "{kernel.release} {kernel.machine}");
@@ -204,7 +206,8 @@ static void show_cpu(struct summary_page *p)
     put_form(p, "governor", "{frequency.governor}|driver {frequency.driver}|prefers {frequency.energy_preference}");
     if (rp_known_number(p->probes, "frequency.no_turbo", &off) == 0)
         put_fact(p, "turbo", off > 0 ? "off" : "on");
-    else if (rp_known_number(p->probes, "frequency.boost", &off) == 0)
+    else if (rp_known_number(p->probes, "frequency.boost", &off) == 0 &&
+             (off > 0 || !rp_known_is(p->probes, "frequency.driver", "cppc_cpufreq"))) /* it has the file without a boost, too */
         put_fact(p, "turbo", off > 0 ? "on" : "off");
 }
 

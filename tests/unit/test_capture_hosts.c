@@ -211,7 +211,10 @@ TEST(recorded_machines)
                  {"broken", 20, 5, MANY, 20, MANY}, /* missing, denied and garbage */
                  {"dgx_2s", 60, 1, 1, 2, 2},
                  {"laptop_gpu", 60, 5, MANY, 0, 0},
-                 {"gh200", 25, 0, MANY, 0, 0}};
+                 {"gh200", 25, 0, MANY, 0, 0},
+                 {"dgx_spark", 25, 0, MANY, 0, 0},
+                 {"orin_nx", 20, 0, MANY, 0, 0},
+                 {"graviton3", 20, 0, MANY, 0, 0}};
     for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
         struct env_counts c;
         check_host(hosts[i].name, &c);

@@ -9,6 +9,7 @@
 #include <cpuid.h>
 #else
 #include <sys/auxv.h>
+#include <unistd.h>
 #endif
 
 /* A flag of /proc/cpuinfo, of which the operating system saves the registers. */
@@ -84,21 +85,33 @@ static bool has_flag(const char *flag)
     return find_flag(flags, sizeof flags / sizeof *flags, flag);
 }
 
-/* MIDR_EL1: implementer in bits 24 to 31, part in bits 4 to 15. Of the first processor, as in /proc/cpuinfo: where there are two kinds,
- * this thread may be on the other one. Emulators do not have the file. */
+/* MIDR_EL1: implementer in bits 24 to 31, part in bits 4 to 15. */
+static void add_midr(char names[128], uint64_t midr)
+{
+    rp_arm_names_add(names, midr >> 24 & 0xff, midr >> 4 & 0xfff);
+}
+
+/* Of every processor that is online, as in /proc/cpuinfo: there may be two kinds. Emulators do not have the files. */
 void rp_isa_brand(char out[128])
 {
-    uint64_t midr = 0;
-    char text[32] = "";
-    FILE *f = fopen("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1", "re");
-    if (f && fgets(text, sizeof text, f))
-        midr = strtoull(text, NULL, 16);
-    else if (getauxval(AT_HWCAP) & 1u << 11) /* HWCAP_CPUID: the kernel reads it for programs */
+    int seen = 0;
+    *out = 0;
+    for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++) {
+        char path[80], text[32] = "";
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/regs/identification/midr_el1", cpu);
+        FILE *f = fopen(path, "re");
+        if (f && fgets(text, sizeof text, f)) {
+            add_midr(out, strtoull(text, NULL, 16));
+            seen = 1;
+        }
+        if (f)
+            fclose(f);
+    }
+    if (!seen && getauxval(AT_HWCAP) & 1u << 11) { /* HWCAP_CPUID: the kernel reads it for programs */
+        uint64_t midr;
         __asm__("mrs %0, midr_el1" : "=r"(midr));
-    if (f)
-        fclose(f);
-    const char *name = rp_arm_name(midr >> 24 & 0xff, midr >> 4 & 0xfff);
-    snprintf(out, 128, "%s", name ? name : "");
+        add_midr(out, midr);
+    }
 }
 
 #endif

@@ -15,14 +15,23 @@
 
 #define CPU "/sys/devices/system/cpu"
 
-/* Kernels of Arm have no "model name", but the numbers by which tables have one. */
+/* Kernels of Arm have no "model name", or that of the architecture, "ARMv8 Processor rev 1 (v8l)", but the numbers by which tables have
+ * one; of every processor, since there may be two kinds. */
 static void put_arm_name(struct rp_probe *p, const struct rp_text *info)
 {
-    RP_FREE char *model = rp_text_field(info, "model name", ':'), *implementer = rp_text_field(info, "CPU implementer", ':'),
-                 *part = rp_text_field(info, "CPU part", ':');
-    const char *name = implementer && part ? rp_arm_name(strtoul(implementer, NULL, 16), strtoul(part, NULL, 16)) : NULL;
-    if (!model && name)
-        rp_put_str(p->out, "model_name", name, info->path);
+    RP_FREE char *model = rp_text_field(info, "model name", ':');
+    char names[128] = "";
+    unsigned long implementer = 0;
+    for (const char *line = rp_buf_text(&info->bytes); *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *value = line + strcspn(line, ":\n");
+        value += *value == ':';
+        if (strncmp(line, "CPU implementer", strlen("CPU implementer")) == 0)
+            implementer = strtoul(value, NULL, 16);
+        else if (strncmp(line, "CPU part", strlen("CPU part")) == 0)
+            rp_arm_names_add(names, implementer, strtoul(value, NULL, 16));
+    }
+    if (*names && (!model || strncmp(model, "ARMv", 4) == 0 || strncmp(model, "AArch64", 7) == 0))
+        rp_put_str(p->out, "model_name", names, info->path);
 }
 
 /* First processor's block of /proc/cpuinfo; x86 and Arm names differ. */

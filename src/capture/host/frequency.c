@@ -37,16 +37,35 @@ static void put_distinct(struct rp_probe *p, const struct rp_dirlist *policies, 
     json_decref(one);
 }
 
-static void put_limits(struct rp_probe *p)
+/* In kHz; the highest of all policies: processors may be of two kinds, and of one kind some are faster. */
+static void put_highest(struct rp_probe *p, const struct rp_dirlist *policies, const char *name, const char *file)
+{
+    char path[160];
+    const char *highest = "policy0";
+    int64_t most = -1, khz;
+    for (int i = 0; i < policies->n; i++) {
+        if (strncmp(policies->name[i], "policy", 6) != 0 || strlen(policies->name[i]) > 20)
+            continue;
+        RP_TEXT t;
+        rp_text_read(&t, p, RP_FORMAT(path, CPUFREQ "/%s/%s", policies->name[i], file));
+        if (t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &khz) == 0 && khz > most) {
+            most = khz;
+            highest = policies->name[i];
+        }
+    }
+    rp_put_number(p, p->out, name, RP_FORMAT(path, CPUFREQ "/%s/%s", highest, file), 1000, "Hz");
+}
+
+static void put_limits(struct rp_probe *p, const struct rp_dirlist *policies)
 {
     static const char *const files[][2] = {{"hardware_min", "cpuinfo_min_freq"},
-                                           {"hardware_max", "cpuinfo_max_freq"},
                                            {"base", "base_frequency"},
-                                           {"allowed_min", "scaling_min_freq"},
-                                           {"allowed_max", "scaling_max_freq"}};
+                                           {"allowed_min", "scaling_min_freq"}};
     char path[100];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) /* in kHz; of the first policy */
         rp_put_number(p, p->out, files[i][0], RP_FORMAT(path, CPUFREQ "/policy0/%s", files[i][1]), 1000, "Hz");
+    put_highest(p, policies, "hardware_max", "cpuinfo_max_freq");
+    put_highest(p, policies, "allowed_max", "scaling_max_freq");
 }
 
 static void put_mitigation(const struct rp_probe *p, json_t *group, const char *dir, const char *name)
@@ -134,7 +153,7 @@ void rp_probe_frequency(struct rp_probe *p)
     put_distinct(p, &policies, "driver", "scaling_driver");
     put_distinct(p, &policies, "governor", "scaling_governor");
     put_distinct(p, &policies, "energy_preference", "energy_performance_preference");
-    put_limits(p);
+    put_limits(p, &policies);
     rp_put_number(p, p->out, "boost", CPUFREQ "/boost", 1, NULL);
     rp_put_number(p, p->out, "no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo", 1, NULL);
     rp_put_line(p, p->out, "pstate_status", "/sys/devices/system/cpu/intel_pstate/status");

@@ -279,13 +279,13 @@ static int prepare(struct rp_replaying *p, struct rp_err *err)
     return rp_job_start(&p->worker, &job, err);
 }
 
-/* The kernel's name of this CPU, as in a capture. */
-static int is_captured_cpu(const json_t *before)
+/* The kernel's name of this CPU, as in a capture; on Arm the kernel has none, and the capture has that of the device. */
+static int is_captured_cpu(const json_t *before, const char *device)
 {
     char line[256];
     const char *model = rp_known_text(before, "probes.cpu.model_name");
-    FILE *f = model ? fopen("/proc/cpuinfo", "re") : NULL;
-    int same = 0;
+    int same = model && strcmp(model, device) == 0;
+    FILE *f = model && !same ? fopen("/proc/cpuinfo", "re") : NULL;
     while (f && !same && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
         const char *value = strncmp(line, "model name", strlen("model name")) == 0 ? strchr(line, ':') : NULL;
@@ -303,7 +303,7 @@ static int is_same_device(const struct rp_replaying *p, const json_t *body)
     const char *isa = rp_facts_isa(p->run);
     return rp_device_from_json(&here, json_object_get(body, "device")) == 0 && strcmp(here.kind, "cpu") == 0 &&
            strcmp(rp_facts_kind(p->run), "cpu") == 0 && rp_facts_nodes(p->run) == 1 && isa &&
-           strcmp(isa, here.isa) == 0 && rp_facts_threads(p->run) == here.threads && is_captured_cpu(p->o->before);
+           strcmp(isa, here.isa) == 0 && rp_facts_threads(p->run) == here.threads && is_captured_cpu(p->o->before, here.name);
 }
 
 /* Less than a tenth of the processors were busy in the last minute. */
