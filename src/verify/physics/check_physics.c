@@ -71,7 +71,7 @@ static double tensor_of(const char *capability)
         const char *capability;
         double flop;
     } known[] = {{"6.0", 0},    {"6.1", 0},    {"7.0", 1024}, {"7.2", 1024}, {"7.5", 1024}, {"8.0", 2048},
-                 {"8.6", 1024}, {"8.9", 1024}, {"9.0", 4096}, {"12.0", 1024}};
+                 {"8.6", 1024}, {"8.7", 2048}, {"8.9", 1024}, {"9.0", 4096}, {"12.0", 1024}, {"12.1", 1024}};
     for (size_t i = 0; capability && i < sizeof known / sizeof *known; i++)
         if (strcmp(capability, known[i].capability) == 0)
             return known[i].flop;
