@@ -168,10 +168,18 @@ variants := static native asan tsan coverage fuzz
 static_cc := RP_SYSROOT=$(sysroot) env/repro-cc
 static_flags := -O2 $(harden) -ffunction-sections -fdata-sections
 static_ldflags := -static-pie -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none
-native_cc := $(CC)
-native_flags := -O2 -g1
+# Cross-compiled it is what `make test` runs in an emulator, with Debian's libraries: env/fetch-arm64.sh takes seconds where the dependencies of
+# the static program take minutes.
+arm64 := $(if $(cross),$(shell env/fetch-arm64.sh --dir $(DEPS_DIR)))
+native_cc := $(CC)$(if $(cross), --sysroot=$(arm64))
+native_flags := -O2 $(if $(cross),-g0,-g1)
+ifdef cross
+$(arm64):
+	$(Q)env/fetch-arm64.sh $(DEPS_DIR)
+$(BUILD)/native/flags: | $(arm64)
+endif
 # Two hundred test programs are linked: gold, of binutils too, takes a quarter of the time.
-gold := $(if $(shell command -v ld.gold),-fuse-ld=gold)
+gold := $(if $(shell command -v $(cross)ld.gold),-fuse-ld=gold)
 native_ldflags := $(gold)
 # False positives of gcc in the code that the sanitizers add.
 quiet := -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
@@ -202,7 +210,7 @@ $(foreach v,$(variants),$(eval $v_libs ?= $(native_libs)))
 # The kernels of the product itself: tests/ops compares the code that ships, and tests with sanitizers are about what is around it. With LONG=1
 # the address sanitizer watches kernels too; without, tests/valgrind does.
 shipped := $(filter-out $(other_machines),$(wildcard $(addprefix src/backend/cpu/,ops_*.c gemm_*.c tc_tile_*.c)))
-native_shipped := $(shipped)
+native_shipped := $(if $(cross),,$(shipped))
 tsan_shipped := $(shipped)
 asan_shipped := $(if $(filter-out 0,$(LONG)),,$(shipped))
 static_libs_dir := $(sysroot)/lib
@@ -582,13 +590,17 @@ check:
 	$(Q)env/setup.sh aarch64
 	$(again) all
 	$(again) all ARCH=$(machine) BUILD=$(top) DEPS_DIR=$(DEPS_DIR) CUDA=$(if $(shell grep -s repro-gpu $(top)/static/gen/files),1)
-	$(Q)BUILD=$(abspath $(top)) JOBS=$(JOBS) tests/run.sh build/aarch64
+	$(Q)BUILD=$(abspath $(top)) JOBS=$(JOBS) tests/run.sh --no-skip build/aarch64
 endif
+# And the program for 64-bit Arm, with which tests/build/aarch64.sh compares this one.
+arm_program := $(if $(filter x86_64,$(machine)),$(BUILD)/aarch64/native/repro)
 ifndef cross
 check test:
 	$(Q)env/setup.sh test
 	+$(Q)$(MAKE) --no-print-directory $(patsubst test,tests,$@)-built CUDA=$(or $(CUDA),`env/fetch-cuda.sh $(DEPS_DIR) >&2 && echo 1 || \
 		echo "no GPU worker: its tests will be skipped" >&2`)
+	+$(Q)$(if $(filter test,$@),$(if $(arm_program),if env/fetch-arm64.sh $(DEPS_DIR) >&2; then $(MAKE) --no-print-directory ARCH=aarch64 CUDA= \
+		$(arm_program); else echo "no libraries of 64-bit Arm: their tests will be skipped" >&2; fi))
 	$(Q)BUILD=$(abspath $(BUILD)) JOBS=$(JOBS) tests/run.sh $(if $(filter check,$@),--check) $(T)
 endif
 coverage:

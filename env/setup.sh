@@ -4,18 +4,21 @@
 #   env/setup.sh build    the static program
 #   env/setup.sh aarch64  both static programs, that of this machine and that for 64-bit Arm (make ARCH=aarch64), and an emulator to try it
 #   env/setup.sh cuda     as build, with the GPU worker: pip fetches the wheels
-#   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh; if they can be
-#                         had, what makes and tries container images, a browser for pages, and launchers (those tests are skipped without)
+#   env/setup.sh test     and the tests: native libraries for the sanitizer builds, valgrind, stock tools of verify.sh, on x86-64 a
+#                         compiler for 64-bit Arm and an emulator; if they can be had, what makes and tries container images, a browser
+#                         for pages, and launchers (those tests are skipped without)
 #   env/setup.sh lint     and the linters
 #   env/setup.sh bench    and what PyTorch, MKL and OpenBLAS need: pip, the allocator that serves PyTorch best, and the
 #                         compiler of torch.compile
 set -euo pipefail
 
 want_build="gcc libc6-dev linux-libc-dev binutils make nasm git perl patch bzip2 xz-utils ca-certificates"
-want_aarch64="$want_build gcc-aarch64-linux-gnu binutils-aarch64-linux-gnu linux-libc-dev-arm64-cross qemu-user-static jq"
+for_aarch64="gcc-aarch64-linux-gnu binutils-aarch64-linux-gnu linux-libc-dev-arm64-cross qemu-user-static"
+want_aarch64="$want_build $for_aarch64 libc6-dev-arm64-cross libzstd-dev python3 python3-venv jq"
 want_cuda="$want_build python3 python3-venv"
 want_test="$want_cuda pkg-config libssl-dev libarchive-dev libjansson-dev libyaml-dev libgit2-dev libhwloc-dev libzstd-dev libjpeg62-turbo-dev zlib1g-dev
     valgrind shellcheck jq gojq zstd lz4 zip unzip openssl signify-openbsd minisign procps util-linux strace"
+[ "$(uname -m)" != x86_64 ] || want_test="$want_test $for_aarch64"
 optional_test="buildah chromium debootstrap podman runc openmpi-bin mpich slurmctld slurmd slurm-client munge"
 want_bench="$want_test libjemalloc2 g++"
 want_lint="$want_test clang clang-tidy clang-format cppcheck"

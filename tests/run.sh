@@ -1,13 +1,14 @@
 #!/bin/bash
 # Run the tests. `make test` and `make check` build what they need first.
 #
-#   tests/run.sh [--check | --coverage | --quick-lint | --lint] [--update] [--slowest] [PATTERN]
+#   tests/run.sh [--check | --coverage | --quick-lint | --lint] [--update] [--slowest] [--no-skip] [PATTERN]
 #
 # PATTERN        only tests whose name contains it
 # --check        what `make check` runs: tests/unit and tests/lint/*.sh except what is marked exhaustive, and the shell tests of $core below
 # --coverage     all unit tests and the shell tests of $core, by the programs of BUILD/coverage: what `make coverage` runs
 # --quick-lint   only tests/lint/*.sh;  --lint: also tests/lint/full/*.sh
 # --update       overwrite the golden files: CASE.out and CASE.err of shell tests, and what unit tests write with RP_UPDATE=1
+# --no-skip      a test that is skipped is one that failed
 # --slowest      print the twenty tests that took the most processor time; BUILD/test/times lists all of them
 #
 # A test is a TAP program (tests/unit, tests/ops, tests/cuda), a fuzz target with its corpus (tests/fuzz) or a shell script (tests/cli/TOPIC,
@@ -167,8 +168,8 @@ fi
 
 # --- all tests ------------------------------------------------------------------------------------------------------------
 groups="ptx sass cuda ops build lint unit tsan fuzz cli" # the longest tests first
-pattern='' core='' slowest='' units=asan
-usage="usage: tests/run.sh [--check | --coverage | --quick-lint | --lint] [--update] [--slowest] [PATTERN]"
+pattern='' core='' slowest='' no_skip='' units=asan
+usage="usage: tests/run.sh [--check | --coverage | --quick-lint | --lint] [--update] [--slowest] [--no-skip] [PATTERN]"
 while [ $# -gt 0 ]; do
     case $1 in
     --check | --coverage)
@@ -184,6 +185,7 @@ while [ $# -gt 0 ]; do
     --lint) groups="lint full" ;;
     --update) export UPDATE=1 RP_UPDATE=1 ;;
     --slowest) slowest=1 ;;
+    --no-skip) no_skip=1 ;;
     -*) echo "$usage" >&2 && exit 2 ;;
     *) pattern=$1 ;;
     esac
@@ -250,4 +252,4 @@ fi
 read -r passed failed skipped < <(cat "$OUT"/result/* 2>/dev/null | awk '{p += $1; f += $2; s += $3} END {print p + 0, f + 0, s + 0}')
 [ $((passed + failed + skipped)) -gt 0 ] || echo "no test matches '$pattern'"
 echo "$passed passed, $failed failed, $skipped skipped" | tee "$OUT/counts"
-[ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ]
+[ "$failed" = 0 ] && [ $((passed + skipped)) -gt 0 ] && { [ -z "$no_skip" ] || [ "$skipped" = 0 ]; }
