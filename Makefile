@@ -8,7 +8,7 @@
 #   DEPS_MIRROR=D  a directory with the sources of env/deps.lock, tried before the network; OFFLINE=1: no network
 #   DEPS_LOCK=FILE another lock file than env/deps.lock
 #   ARCH=aarch64   only on the command line: the program for 64-bit Arm, cross-compiled to BUILD/aarch64; of the goals all, check, deps,
-#                  setup, clean and distclean. Without a GPU worker
+#                  setup, install, dist, clean and distclean
 #   STRICT=1       refuse a dependency whose pinned version has left the archive
 #   CUDA=1         with the GPU worker, from the wheels of env/cuda.lock; no CUDA installation needed. Without it the program
 #                  cannot use GPUs and reports that. `make test` and `make check` build it where the wheels can be had; CUDA=0: never
@@ -50,18 +50,22 @@ cross := aarch64-linux-gnu-
 override top := $(BUILD:%/aarch64=%)
 override DEPS_DIR := $(or $(filter-out $(BUILD)/deps,$(DEPS_DIR)),$(top)/deps)
 override BUILD := $(top)/aarch64
-cross_refused := $(filter-out all check deps setup clean distclean help $(BUILD)/%,$(MAKECMDGOALS))
+cross_refused := $(filter-out all check deps setup install dist clean distclean help $(BUILD)/%,$(MAKECMDGOALS))
 ifneq ($(cross_refused)$(SAN),)
 $(error ARCH=aarch64: not for $(or $(firstword $(cross_refused)),SAN=$(SAN)), which needs libraries or a processor of aarch64; it builds and \
 	checks the static program: make ARCH=aarch64 [check])
 endif
 endif
-ifeq ($(ARCH),aarch64)
 ifneq ($(filter-out 0,$(CUDA)),)
-$(error CUDA=1 with ARCH=aarch64: repro-gpu is not built for aarch64 yet; leave CUDA=1 out, and the program trains on CPUs there)
+ifeq ($(machine),aarch64)
+$(error CUDA=1: the GPU worker is built on x86-64, for aarch64 too: make ARCH=aarch64 CUDA=1 there)
 endif
-override CUDA := 0
+ifneq ($(and $(cross),$(filter command line,$(origin CUDA_HOME) $(origin NVCC))),)
+$(error ARCH=aarch64: not with CUDA_HOME or NVCC; the GPU worker is built from the wheels of env/cuda.lock)
 endif
+endif
+# What runs while it is built.
+host_cc := $(if $(cross),gcc,$(CC))
 ifeq ($(origin CC),default)
 CC := $(cross)gcc
 endif
@@ -239,6 +243,11 @@ more_code := src/backend/cuda/gemm16_wgmma.cu
 device_code := $(filter-out $(more_code),$(sort $(wildcard src/backend/cuda/*.cu)))
 code_for = $(if $(filter %a,$1),$(more_code),$(device_code))
 # Machine code also runs on later minor versions of its architecture; the PTX serves what has none: 11.0, and all after 12.
+# With processors of Arm: Orin is 8.7, whose code no other GPU runs, GH200 9.0, GB200 10.0, GB10 12.1; Thor is 11.0 since CUDA 13, where
+# NVRTC 12 knows it as 10.1: PTX. Servers also have A100 and L4.
+ifeq ($(ARCH),aarch64)
+ARCHS ?= sm_80 sm_87 sm_89 sm_90 sm_90a sm_100 sm_121 compute_100
+endif
 ARCHS ?= sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_120 compute_100
 ifeq ($(origin CUDA_HOME),command line)
 NVCC := $(or $(NVCC),$(CUDA_HOME)/bin/nvcc)
@@ -256,10 +265,10 @@ ifneq ($(origin NVCC),command line)
 NVCC :=
 endif
 cuda := $(shell env/fetch-cuda.sh --dir $(DEPS_DIR))
-cudart := $(cuda)/lib/libcudart_static.a
+cudart := $(cuda)/lib/$(if $(cross),aarch64/)libcudart_static.a
 cuda_version := $(shell sed -n 's/^nvidia-cuda-runtime[^=]*==\([^ ]*\) .*/\1/p' env/cuda.lock)
 cuda_ready := $(cuda)/sources.txt
-cuda_sources = cat $(cuda)/sources.txt
+cuda_sources = cat $(cuda)/$(if $(cross),aarch64,sources).txt
 cuda_licenses = cat $(cuda)/LICENSES.txt
 $(cuda)/sources.txt:
 	$(Q)env/fetch-cuda.sh $(DEPS_DIR)
@@ -291,13 +300,13 @@ $(gpu)/libjansson.a: $(gpu)/flags $(sysroot)/sources.txt
 	$(Q)rm -rf $@ $(gpu)/jansson && mkdir -p $(gpu)/jansson
 	$(Q)for f in $(sysroot)/src/jansson/*.c; do \
 		$(gpu_line) -w -DHAVE_CONFIG_H -c $$f -o $(gpu)/jansson/`basename $$f .c`.o || exit 1; done
-	$(Q)ar rcsD $@ $(gpu)/jansson/*.o
+	$(Q)$(cross)ar rcsD $@ $(gpu)/jansson/*.o
 
 # The device code. What it is compiled by and for is its own stamp.
 device := $(foreach a,$(archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/device/$a/%,$(call code_for,$a)))
 $(gpu)/nvrtc: env/gpu/nvrtc.c $(gpu)/flags | $(gpu)/include
 	$(call say,CC,$@)
-	$(Q)$(CC) -std=gnu11 -O2 $(warnings) -isystem $(gpu)/include $< -o $@
+	$(Q)$(host_cc) -std=gnu11 -O2 $(warnings) -isystem $(gpu)/include $< -o $@
 $(gpu)/device/flags: FORCE
 	$(Q)mkdir -p $(addprefix $(@D)/,$(archs) $(ptx_archs)) $(gpu)/gen
 	$(Q)rm -rf $(filter-out $(addprefix $(@D)/,flags $(archs) $(ptx_archs)),$(wildcard $(@D)/*))
@@ -306,7 +315,7 @@ device_tools := $(gpu)/device/flags env/device-code.sh $(if $(NVCC),,$(gpu)/nvrt
 define device_for
 $(gpu)/device/$1/%: src/backend/cuda/%.cu $(device_tools)
 	$$(call say,$(firstword $(device_compiler)),$$@)
-	$$(Q)$$(device_env) RP_DEVICE_CACHE=$(abspath $(DEPS_DIR))/device env/device-code.sh $1 $$< $$@
+	$$(Q)$$(device_env) RP_GCC=$(host_cc) RP_DEVICE_CACHE=$(abspath $(DEPS_DIR))/device env/device-code.sh $1 $$< $$@
 endef
 $(foreach a,$(archs),$(eval $(call device_for,$a)))
 $(addsuffix .zst,$(device)): %.zst: % $(gpu)/compress
@@ -346,7 +355,7 @@ $(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/sta
 	$(call say,LD,$@)
 	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(addprefix $(sysroot)/lib/,libssl.a libcrypto.a libzstd.a libjpeg.a libz.a)
 $(gpu)/compress: env/gpu/compress.c $(gpu)/flags $(sysroot)/sources.txt
-	$(Q)$(static_cc) -O2 $(static_ldflags) $< -o $@ -lzstd
+	$(Q)$(if $(cross),gcc -O2,$(static_cc) -O2 $(static_ldflags)) $< -o $@ -lzstd # cross-compiled: with this machine's library
 $(gpu)/repro-gpu.zst: $(gpu)/repro-gpu $(gpu)/compress
 	$(call say,ZSTD,$@)
 	$(Q)$(gpu)/compress $< $@
@@ -555,12 +564,13 @@ tests-built: check-built $(BUILD)/native/repro $(BUILD)/asan/repro $(asan_tests)
 
 # --- installation ---------------------------------------------------------------------------------------------------
 share := $(DESTDIR)$(PREFIX)/share
+run_built := $(if $(cross),qemu-aarch64-static )$(BUILD)/repro
 install: $(BUILD)/repro
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)install -D -m 755 $(BUILD)/repro $(DESTDIR)$(PREFIX)/bin/repro
-	$(Q)$(BUILD)/repro help --man >$(BUILD)/repro.1
-	$(Q)$(BUILD)/repro help --completion bash >$(BUILD)/repro.bash
-	$(Q)$(BUILD)/repro help --completion zsh >$(BUILD)/_repro
+	$(Q)$(run_built) help --man >$(BUILD)/repro.1
+	$(Q)$(run_built) help --completion bash >$(BUILD)/repro.bash
+	$(Q)$(run_built) help --completion zsh >$(BUILD)/_repro
 	$(Q)install -D -m 644 $(BUILD)/repro.1 $(share)/man/man1/repro.1
 	$(Q)install -D -m 644 $(BUILD)/repro.bash $(share)/bash-completion/completions/repro
 	$(Q)install -D -m 644 $(BUILD)/_repro $(share)/zsh/site-functions/_repro
@@ -571,7 +581,7 @@ install: $(BUILD)/repro
 # The files of a release, in BUILD/dist: env/dist.sh lists them.
 dist: $(BUILD)/repro
 	$(call say,DIST,$(BUILD)/dist)
-	$(Q)env/dist.sh $(BUILD)/dist $< $(BUILD)/static/gen/deps.txt $(VERSION) $(COMMIT) $(DIRTY) $(firstword $(subst -, ,$(shell $(CC) -dumpmachine))) \
+	$(Q)CC='$(CC)' env/dist.sh $(BUILD)/dist $< $(BUILD)/static/gen/deps.txt $(VERSION) $(COMMIT) $(DIRTY) $(firstword $(subst -, ,$(shell $(CC) -dumpmachine))) \
 		$(if $(static_gpu),CUDA=1) $(foreach v,ARCHS NVCC,$(if $(filter command line,$(origin $v)),'$v=$($v)'))
 
 endif
@@ -579,7 +589,7 @@ endif
 # --- goals that start a make of their own ---------------------------------------------------------------------------
 again = +$(Q)$(MAKE) --no-print-directory
 setup:
-	$(Q)env/setup.sh $(if $(filter-out 0,$(CUDA)),cuda,$(setup))
+	$(Q)env/setup.sh $(if $(cross),$(setup),$(if $(filter-out 0,$(CUDA)),cuda,$(setup)))
 run:
 	$(Q)env/setup.sh build
 	$(again) all SAN=
@@ -672,7 +682,7 @@ distclean:
 help:
 	@echo 'make             build the static program: $(BUILD)/repro'
 	@echo 'make run         set up, build, capture, train BERT-base from recipes/bert_fp32, verify the bundle'
-	@echo 'make ARCH=aarch64   the static program for 64-bit Arm: $(top)/aarch64/repro, without a GPU worker; with check, also tried in an emulator'
+	@echo 'make ARCH=aarch64   the static program for 64-bit Arm: $(top)/aarch64/repro; with check, also tried in an emulator'
 	@echo 'make check       the quick tests: unit tests and lint but the longest, a core of the CLI tests'
 	@echo 'make test        set up, build and run every test (T=PATTERN: some of them); BUILD/test/times has the seconds of each'
 	@echo 'make coverage    the lines of src/ that neither unit tests nor a core of the CLI tests reach, by file (RANGES=1: which; T=PATTERN)'

@@ -24,6 +24,8 @@ out=$1 program=$2 deps=$3 version=$4 commit=$5 state=$6 arch=$7
 shift 7
 name=repro-$version-linux-$arch
 key=${REPRO_KEY:-}
+run=("$program") # for another machine: in an emulator
+[ "$arch" = "$(uname -m)" ] || run=("qemu-$arch-static" "$program")
 
 die() {
     echo "dist: $*" >&2
@@ -73,7 +75,7 @@ purl() { # PACKAGE VERSION
 inputs() {
     local gcc
     sed '/^fell-forward:/d' "$deps"
-    gcc=$("$program" version | sed -n 's/^compiler *gcc (Debian \([^)]*\)).*/\1/p')
+    gcc=$("${run[@]}" version | sed -n 's/^compiler *[a-z0-9_-]*gcc (Debian \([^)]*\)).*/\1/p')
     echo "libgcc ${gcc:-$("${CC:-gcc}" -dumpfullversion)} $(digest "$("${CC:-gcc}" -print-libgcc-file-name)") libgcc.a"
 }
 
@@ -165,7 +167,7 @@ provenance() { # VARIABLE=VALUE...
         comma=', '
     done
     printf '}},\n      "internalParameters": {"compiler": "%s", "source_date_epoch": %s},\n' \
-        "$("$program" version | sed -n 's/^compiler *//p')" "$SOURCE_DATE_EPOCH"
+        "$("${run[@]}" version | sed -n 's/^compiler *//p')" "$SOURCE_DATE_EPOCH"
     printf '      "resolvedDependencies": [\n'
     printf '        {"digest": {"gitCommit": "%s"}, "name": "repro"}' "$commit"
     while read -r package version_of sha256 file; do
@@ -193,7 +195,7 @@ envelope() { # STATEMENT
     { printf 'DSSEv1 %d %s %d ' ${#type} $type "$(stat -c %s "$1")" && cat "$1"; } >"$tmp/pae"
     printf '{\n  "payload": "%s",\n  "payloadType": "%s",\n' "$(base64 -w0 <"$1")" "$type"
     printf '  "signatures": [\n    {\n      "keyid": "%s",\n      "sig": "%s"\n    }\n  ]\n}\n' \
-        "$("$program" key show "$key" | grep -o -m1 'SHA256:[0-9a-f]*')" "$(sign "$tmp/pae" | base64 -w0)"
+        "$("${run[@]}" key show "$key" | grep -o -m1 'SHA256:[0-9a-f]*')" "$(sign "$tmp/pae" | base64 -w0)"
 }
 
 # "ED": of the BLAKE2b-512 of the file; the number of the key stands in the public key.
@@ -221,16 +223,16 @@ trap 'rm -rf "$tmp"' EXIT
 rm -rf "$out"
 mkdir -p "$out"
 install -m 755 "$program" "$out/$name"
-"$program" help --man >"$out/repro.1"
-"$program" help --completion bash >"$out/repro.bash"
-"$program" help --completion fish >"$out/repro.fish"
-"$program" help --completion zsh >"$out/_repro"
-"$program" version --licenses >"$out/LICENSES.txt"
+"${run[@]}" help --man >"$out/repro.1"
+"${run[@]}" help --completion bash >"$out/repro.bash"
+"${run[@]}" help --completion fish >"$out/repro.fish"
+"${run[@]}" help --completion zsh >"$out/_repro"
+"${run[@]}" version --licenses >"$out/LICENSES.txt"
 spdx >"$out/$name.spdx.json"
 provenance "$@" >"$tmp/statement.json"
 if [ -n "$key" ]; then
-    "$program" key show "$key" --form pem >"$out/key.pem"
-    "$program" key show "$key" --form minisign >"$out/minisign.pub"
+    "${run[@]}" key show "$key" --form pem >"$out/key.pem"
+    "${run[@]}" key show "$key" --form minisign >"$out/minisign.pub"
     envelope "$tmp/statement.json" >"$out/$name.intoto.dsse.json"
 else
     cp "$tmp/statement.json" "$out/$name.intoto.json"

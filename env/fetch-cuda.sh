@@ -1,7 +1,7 @@
 #!/bin/bash
 # Fetch what repro-gpu needs of CUDA: headers, libcudart_static.a and libnvrtc, from the wheels of env/cuda.lock. No CUDA installation.
 #
-#   env/fetch-cuda.sh DEPS_DIR          make DEPS_DIR/cuda-KEY: include/ lib/ sources.txt LICENSES.txt
+#   env/fetch-cuda.sh DEPS_DIR          make DEPS_DIR/cuda-KEY: include/ lib/ lib/aarch64/ sources.txt LICENSES.txt
 #   env/fetch-cuda.sh --dir DEPS_DIR    print that directory and do nothing
 #
 # Wheels come from DEPS_DIR/cache, from $DEPS_MIRROR (a directory), or through pip from the index it is configured for; each is
@@ -43,7 +43,7 @@ find_wheel() { # DIRECTORY SHA256: the path of the file with that digest
 }
 
 # Debian's python comes without pip: a virtual environment brings one.
-download() { # REQUIREMENT: into $tmp/got
+download() { # REQUIREMENT MACHINE: into $tmp/got
     local python="python3"
     [ -z "${OFFLINE:-}" ] || die "a wheel of $lock is missing in $deps/cache and OFFLINE is set"
     if ! python3 -m pip --version >/dev/null 2>&1; then
@@ -51,25 +51,27 @@ download() { # REQUIREMENT: into $tmp/got
             die "no pip here: run make setup CUDA=1, or put the wheels of $lock into a directory and name it in DEPS_MIRROR"
         python=$tmp/venv/bin/python3
     fi
-    echo "$1" >"$tmp/requirement"
+    echo "${1%% *} --hash${1##*--hash}" >"$tmp/requirement" # without a marker, which is about the machine that pip runs on
     "$python" -m pip --disable-pip-version-check --no-input --retries 2 --timeout 20 download --quiet --no-deps --require-hashes \
-        --only-binary :all: --platform manylinux2014_x86_64 -r "$tmp/requirement" -d "$tmp/got" >"$tmp/log" 2>&1 || {
+        --only-binary :all: --platform "manylinux2014_$2" -r "$tmp/requirement" -d "$tmp/got" >"$tmp/log" 2>&1 || {
         sed 's/^/  /' "$tmp/log" >&2
         die "cannot download ${1%% *}: is the network reachable? (else name a directory with its file in DEPS_MIRROR)"
     }
 }
 
 command -v python3 >/dev/null || die "no python3 here to open wheels with: run make setup CUDA=1"
-mkdir -p "$tmp/out/include/crt" "$tmp/out/lib"
+mkdir -p "$tmp/out/include/crt" "$tmp/out/lib/aarch64"
 cp "$here/gpu/host_defines.h" "$tmp/out/include/crt/"
 while read -r requirement; do
     sha=${requirement##*sha256:}
     name=${requirement%%==*}
     version=${requirement#*==}
     version=${version%% *}
+    machine=x86_64 lib=lib sources=sources.txt
+    case $requirement in *'"aarch64"'*) machine=aarch64 lib=lib/aarch64 sources=aarch64.txt ;; esac
     if ! wheel=$(find_wheel "$deps/cache" "$sha"); then
         if [ -z "${DEPS_MIRROR:-}" ] || ! wheel=$(find_wheel "$DEPS_MIRROR" "$sha"); then
-            download "$requirement"
+            download "$requirement" $machine
             wheel=$(find_wheel "$tmp/got" "$sha") ||
                 die "$name $version has another digest than $lock says (expected sha256 $sha): refusing it"
         fi
@@ -77,16 +79,18 @@ while read -r requirement; do
         wheel=$deps/cache/${wheel##*/}
     fi
     python3 -m zipfile -e "$wheel" "$tmp/$name"
-    cp -r "$tmp/$name"/nvidia/*/include/. "$tmp/out/include/"
+    [ $machine = aarch64 ] || cp -r "$tmp/$name"/nvidia/*/include/. "$tmp/out/include/"
     for f in "$tmp/$name"/nvidia/*/lib/{libcudart_static.a,libnvrtc.so.12,libnvrtc-builtins.so.*}; do
-        [ ! -f "$f" ] || mv "$f" "$tmp/out/lib/"
+        [ ! -f "$f" ] || mv "$f" "$tmp/out/$lib/"
     done
-    echo "$name $version $sha ${wheel##*/}" >>"$tmp/out/sources.txt"
+    echo "$name $version $sha ${wheel##*/}" >>"$tmp/out/$sources"
     rm -rf "$tmp/$name"/nvidia # libnvrtc comes twice, 100 MB each
-    printf '\n==== %s ====\n\n' "$name" >>"$tmp/out/LICENSES.txt"
-    cat "$tmp/$name"/*.dist-info/licenses/* >>"$tmp/out/LICENSES.txt"
+    [ $machine = aarch64 ] || { printf '\n==== %s ====\n\n' "$name" && cat "$tmp/$name"/*.dist-info/licenses/*; } >>"$tmp/out/LICENSES.txt"
+    rm -rf "${tmp:?}/$name"
 done < <(grep -v '^#' "$lock")
-for f in lib/libcudart_static.a lib/libnvrtc.so.12 include/cuda_runtime_api.h include/nvml.h include/nvrtc.h; do
+# What a program for 64-bit Arm is built from: its library in the place of this machine's.
+{ grep -v '^nvidia-cuda-runtime-' "$tmp/out/sources.txt" && cat "$tmp/out/aarch64.txt"; } | sort >"$tmp/both" && mv "$tmp/both" "$tmp/out/aarch64.txt"
+for f in lib/libcudart_static.a lib/aarch64/libcudart_static.a lib/libnvrtc.so.12 include/cuda_runtime_api.h include/nvml.h include/nvrtc.h; do
     [ -f "$tmp/out/$f" ] || die "there is no $f in the wheels of $lock"
 done
 mv "$tmp/out" "$out"

@@ -13,6 +13,13 @@ limit=2.28
 out=$1
 shift
 cc=${RP_GCC:-gcc}
+target=$("$cc" -dumpmachine)
+case ${target%%-*} in
+aarch64) loader=/lib/ld-linux-aarch64.so.1 ;;
+*) loader=/lib64/ld-linux-x86-64.so.2 ;;
+esac
+tools= # the prefix of binutils
+[ "${target%%-*}" = "$(uname -m)" ] || tools=$target-
 tmp=$(mktemp -d "$out.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -23,14 +30,14 @@ trap 'exit 1' HUP INT TERM
 
 # Undefined symbols that a relocation of what is left names (ld -r --gc-sections keeps those of dropped functions), and
 # every symbol of glibc with its versions.
-readelf -rW "$tmp/all.o" | awk '$3 ~ /^R_X86_64_/ {print $5}' | sort -u >"$tmp/named"
-nm -u "$tmp/all.o" | awk '{print $NF, $1}' | sort -u | join - "$tmp/named" >"$tmp/needed" # NAME U, or w: may stay undefined
-libraries="libc.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6 ld-linux-x86-64.so.2"
+"${tools}readelf" -rW "$tmp/all.o" | awk '$3 ~ /^R_(X86_64|AARCH64)_/ {print $5}' | sort -u >"$tmp/named"
+"${tools}nm" -u "$tmp/all.o" | awk '{print $NF, $1}' | sort -u | join - "$tmp/named" >"$tmp/needed" # NAME U, or w: may stay undefined
+libraries="libc.so.6 libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6 ${loader##*/}"
 for library in $libraries; do
     file=$("$cc" -print-file-name="$library")
-    [ "$file" != "$library" ] || file=/lib64/$library # the loader lies where the ABI says
+    [ "$file" != "$library" ] || file=$loader # it lies where the ABI says
     [ -e "$file" ] || { echo "link-gpu: no $library beside $cc: repro-gpu is built on a machine with glibc" >&2 && exit 1; }
-    readelf --dyn-syms -W "$file" | awk -v library="$library" '$7 != "UND" && $8 ~ /@/ {
+    "${tools}readelf" --dyn-syms -W "$file" | awk -v library="$library" '$7 != "UND" && $8 ~ /@/ {
         name = $8; version = $8; sub(/@.*/, "", name); sub(/.*@/, "", version)
         if (version ~ /^GLIBC_[0-9.]+$/) print name, substr(version, 7), $4 == "OBJECT" ? $3 : 0, library}'
 done >"$tmp/exported"
@@ -69,12 +76,12 @@ for library in $libraries; do
 done
 
 file() { "$cc" -print-file-name="$1"; }
-"$cc" -pie -nostdlib -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none,--dynamic-linker=/lib64/ld-linux-x86-64.so.2 \
+"$cc" -pie -nostdlib -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none,--dynamic-linker="$loader" \
     -o "$tmp/program" "$tmp/start.o" "$tmp/init.o" "$(file crtbeginS.o)" "$@" -lgcc -Wl,--no-as-needed \
-    "$tmp/libpthread.so.0" "$tmp/libdl.so.2" "$tmp/librt.so.1" "$tmp/libm.so.6" "$tmp/libc.so.6" "$tmp/ld-linux-x86-64.so.2" \
+    "$tmp/libpthread.so.0" "$tmp/libdl.so.2" "$tmp/librt.so.1" "$tmp/libm.so.6" "$tmp/libc.so.6" "$tmp/${loader##*/}" \
     "$(file crtendS.o)"
-strip "$tmp/program"
-newest=$(readelf -VW "$tmp/program" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
+"${tools}strip" "$tmp/program"
+newest=$("${tools}readelf" -VW "$tmp/program" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1)
 [ "$(printf '%s\n' "$newest" "$limit" | sort -V | tail -n 1)" = "$limit" ] ||
     { echo "link-gpu: $out would need glibc $newest, more than $limit" >&2 && exit 1; }
 mv "$tmp/program" "$out"

@@ -8,6 +8,27 @@
     .globl _start
     .type _start, @function
 _start:
+#if defined __aarch64__
+    mov x29, #0
+    mov x30, #0
+    mov x5, x0
+    ldr x1, [sp]
+    add x2, sp, #8
+    mov x6, sp
+    adrp x0, main
+    add x0, x0, :lo12:main
+    adrp x3, rp_gpu_init
+    add x3, x3, :lo12:rp_gpu_init
+    mov x4, #0
+    bl __libc_start_main
+    brk #0
+
+/* A macro in glibc, a function in musl, for which libcrypto is compiled: it probes instructions with it. The buffers are of one size. */
+    .globl sigsetjmp
+    .type sigsetjmp, @function
+sigsetjmp:
+    b __sigsetjmp
+#else
     xorl %ebp, %ebp
     movq %rdx, %r9
     popq %rsi
@@ -20,3 +41,4 @@ _start:
     leaq main(%rip), %rdi
     call *__libc_start_main@GOTPCREL(%rip)
     hlt
+#endif

@@ -202,6 +202,12 @@ static int start_image(struct rp_process *w, const struct image *image, const ch
     return failure;
 }
 
+#if defined __aarch64__
+#define LOADER "/lib/ld-linux-aarch64.so.1"
+#else
+#define LOADER "/lib64/ld-linux-x86-64.so.2"
+#endif
+
 int rp_process_start_program(struct rp_process *w, const struct rp_buf *program, const char *name, const char *what,
                              struct rp_err *err)
 {
@@ -218,7 +224,7 @@ int rp_process_start_program(struct rp_process *w, const struct rp_buf *program,
         if (e == ENOENT) { /* of a file that is there: its interpreter is not */
             errno = e;
             return rp_fail(err, RP_UNAVAILABLE,
-                           "%s cannot start: this system has no glibc loader (/lib64/ld-linux-x86-64.so.2); take an image with glibc",
+                           "%s cannot start: this system has no glibc loader (" LOADER "); take an image with glibc",
                            what);
         }
         if (e > 0)
