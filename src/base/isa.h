@@ -12,9 +12,9 @@
 /* ROW(X, name, machine, flops, flags...): X is passed on, for lists that apply a macro to each name.
  * name     of run.isa and of the device in facts.json; the kernels are rp_gemm_<name> and rp_cpu_ops_<name>
  * machine  the builds that have these kernels: x86_64, aarch64, or every
- * flops    fp32 FLOPs of a core in a cycle, at most: two fused multiply-adds of full width; of NEON six, which Cortex-X925 has
- *          (Neoverse V1 and V2 have four). Scalar code is compiled for SSE2: at most one multiplication and one addition of four floats. On aarch64 it
- *          has fused ones, in tiles of two chains that wait for themselves: not more.
+ * flops    fp32 FLOPs of a core in a cycle, at most: two fused multiply-adds of full width; of NEON six, which Cortex-X925
+ *          has (Neoverse V1 and V2 have four). Scalar code is compiled for SSE2: at most one multiplication and one addition
+ *          of four floats. On aarch64 it has fused ones, in tiles of two chains that wait for themselves: not more.
  * flags    what the CPU needs, as in /proc/cpuinfo; NULL: nothing */
 #define RP_ISA_ROWS(ROW, X)                                \
     ROW(X, scalar, every, 8, NULL)                         \

@@ -49,17 +49,18 @@ INLINE vi count_words(vi words, const int products)
 
 /* ---- packing ---- */
 
-struct ranges {
+#define RANGES struct neon_ranges /* of the numbers that were packed */
+struct neon_ranges {
     int32x4_t least, most;
     uint32x4_t infinite, zero;
 };
 
-INLINE struct ranges no_range(void)
+INLINE RANGES no_range(void)
 {
-    return (struct ranges){vdupq_n_s32(9999), vdupq_n_s32(-9999), vdupq_n_u32(0), vdupq_n_u32(0)};
+    return (RANGES){vdupq_n_s32(9999), vdupq_n_s32(-9999), vdupq_n_u32(0), vdupq_n_u32(0)};
 }
 
-static void reduce(struct rp_tc_range *to, struct ranges from)
+static void reduce(struct rp_tc_range *to, RANGES from)
 {
     const int least = vminvq_s32(from.least), most = vmaxvq_s32(from.most);
     to->least = least < to->least ? least : to->least;
@@ -78,7 +79,7 @@ INLINE void convert_two(double *value, float32x2_t number, uint32x2_t zero, doub
 }
 
 INLINE void convert_eight(double *value, int32_t *word, int32_t *negative, const uint16_t *x, enum rp_tc_format format,
-                          double factor, int bias, struct ranges *seen)
+                          double factor, int bias, RANGES *seen)
 {
     const int fraction = format == RP_TC_FP16 ? 10 : 7, top = format == RP_TC_FP16 ? 31 : 255;
     UNROLL for (int i = 0; i < 8; i += 4)
@@ -101,7 +102,7 @@ INLINE void convert_eight(double *value, int32_t *word, int32_t *negative, const
     }
 }
 
-INLINE void load_eight(double *to, const float *from, struct ranges *seen)
+INLINE void load_eight(double *to, const float *from, RANGES *seen)
 {
     UNROLL for (int i = 0; i < 8; i += 4)
     {

@@ -93,7 +93,7 @@ INLINE void gather(uint16_t *to, int width, const struct rp_tc_source *s, int pr
 INLINE void pack_a_of(void *dst, const struct rp_tc_source *s, enum rp_tc_format format, const int products, int blocks,
                       struct rp_tc_range *range)
 {
-    struct ranges seen = no_range();
+    RANGES seen = no_range();
     unsigned char *to = dst;
     uint16_t x[16 * ROWS];
     for (int block = 0; block < blocks; block++, to += rp_tc_group_bytes(ROWS, products)) {
@@ -120,7 +120,7 @@ INLINE void pack_a_of(void *dst, const struct rp_tc_source *s, enum rp_tc_format
 INLINE void pack_b_of(void *dst, const struct rp_tc_source *s, enum rp_tc_format format, const int products, int blocks,
                       struct rp_tc_range *range)
 {
-    struct ranges seen = no_range();
+    RANGES seen = no_range();
     unsigned char *to = dst;
     uint16_t x[16 * COLS];
     for (int block = 0; block < blocks; block++, to += rp_tc_panel_bytes(COLS, products)) {
@@ -163,7 +163,7 @@ PACK(pack_b)
 
 static void load(double *tile, const float *c, long ldc, int rows, int cols, struct rp_tc_range *range)
 {
-    struct ranges seen = no_range();
+    RANGES seen = no_range();
     float padded[COLS] = {0};
     for (int r = 0; r < ROWS; r++, tile += COLS) {
         const float *from = r < rows ? c + r * ldc : padded;

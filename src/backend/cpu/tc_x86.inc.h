@@ -47,17 +47,18 @@ INLINE vi count_words(vi words, const int products)
 
 /* ---- packing ---- */
 
-struct ranges {
+#define RANGES struct x86_ranges /* of the numbers that were packed */
+struct x86_ranges {
     __m256i least, most, infinite, zero;
 };
 
-INLINE struct ranges no_range(void)
+INLINE RANGES no_range(void)
 {
-    return (struct ranges){_mm256_set1_epi32(9999), _mm256_set1_epi32(-9999), _mm256_setzero_si256(),
+    return (RANGES){_mm256_set1_epi32(9999), _mm256_set1_epi32(-9999), _mm256_setzero_si256(),
                            _mm256_setzero_si256()};
 }
 
-static void reduce(struct rp_tc_range *to, struct ranges from)
+static void reduce(struct rp_tc_range *to, RANGES from)
 {
     int32_t least[8], most[8];
     _mm256_storeu_si256((__m256i *)least, from.least);
@@ -72,7 +73,7 @@ static void reduce(struct rp_tc_range *to, struct ranges from)
 
 /* Eight numbers: value times `factor` (of a zero: 2^-300 with its sign), exponent word plus 16 * bias, sign. */
 INLINE void convert_eight(double *value, int32_t *word, int32_t *negative, const uint16_t *x, enum rp_tc_format format,
-                          double factor, int bias, struct ranges *seen)
+                          double factor, int bias, RANGES *seen)
 {
     const int fraction = format == RP_TC_FP16 ? 10 : 7, top = format == RP_TC_FP16 ? 31 : 255;
     const __m128i half = _mm_loadu_si128((const __m128i *)x);
@@ -103,7 +104,7 @@ INLINE void convert_eight(double *value, int32_t *word, int32_t *negative, const
 }
 
 /* Eight numbers of C to doubles. */
-INLINE void load_eight(double *to, const float *from, struct ranges *seen)
+INLINE void load_eight(double *to, const float *from, RANGES *seen)
 {
     const __m256i bits = _mm256_loadu_si256((const __m256i *)from);
     const __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MAX));
