@@ -48,8 +48,9 @@ static double time_before(const char *line, const char *text)
     while (place > line && *place != '[')
         place--;
     const char *mark = place + 2 - sizeof level, *stamp = mark - STAMP;
-    if (text < line + 2 || strncmp(text - 2, "] ", 2) != 0 || stamp <= line || strncmp(mark, level, sizeof level - 1) != 0 ||
-        stamp[-1] != '[' || strcspn(place + 1, "[] ") != (size_t)(text - 2 - place - 1) || rp_scan_stamp(stamp, &t, &of_day) < 0 || of_day)
+    if (text < line + 2 || strncmp(text - 2, "] ", 2) != 0 || stamp <= line ||
+        strncmp(mark, level, sizeof level - 1) != 0 || stamp[-1] != '[' ||
+        strcspn(place + 1, "[] ") != (size_t)(text - 2 - place - 1) || rp_scan_stamp(stamp, &t, &of_day) < 0 || of_day)
         return NAN;
     return t;
 }
@@ -72,12 +73,14 @@ static void take_begin(struct rp_import_source *src, struct deepspeed *s, double
     s->second = src->lines.number;
 }
 
-static int take_step(struct rp_import_source *src, struct deepspeed *s, const char *line, const char *text, struct rp_err *err)
+static int take_step(struct rp_import_source *src, struct deepspeed *s, const char *line, const char *text,
+                     struct rp_err *err)
 {
     int64_t step, skipped;
     const char *end = rp_scan_count(text + strlen("[Rank 0] step="), &step);
     double t = time_before(line, text);
-    if (!end || strncmp(end, ", skipped=", 10) != 0 || !(end = rp_scan_count(end + 10, &skipped)) || *end != ',' || isnan(t))
+    if (!end || strncmp(end, ", skipped=", 10) != 0 || !(end = rp_scan_count(end + 10, &skipped)) || *end != ',' ||
+        isnan(t))
         return 0;
     if (flush_step(src, s, err) < 0)
         return -1;
@@ -101,7 +104,8 @@ static int take_rate(struct rp_import_source *src, struct deepspeed *s, const ch
     int64_t step, micro;
     double rate;
     const char *at = rp_scan_after(mark, "/global_step="), *small = rp_scan_after(mark, "/micro_step="),
-               *current = rp_scan_after(mark, "CurrSamplesPerSec="), *end = current ? rp_scan_real(current, &rate) : NULL;
+               *current = rp_scan_after(mark, "CurrSamplesPerSec="),
+               *end = current ? rp_scan_real(current, &rate) : NULL;
     if (!at || !rp_scan_count(at, &step)) /* "0/40" of an older version */
         step = s->step.step;
     else if (small && rp_scan_count(small, &micro) && step > 0 && !src->window.closed) {
@@ -134,8 +138,8 @@ static int deepspeed_line(struct rp_import_source *src, void *state, char *line,
 {
     struct deepspeed *s = state;
     (void)size;
-    const char *step = strstr(line, "[Rank 0] step="), *stop = strstr(line, ":stop] "), *config = rp_scan_after(line, ":print] "),
-               *begin = strstr(line, "DeepSpeedEngine configuration:");
+    const char *step = strstr(line, "[Rank 0] step="), *stop = strstr(line, ":stop] "),
+               *config = rp_scan_after(line, ":print] "), *begin = strstr(line, "DeepSpeedEngine configuration:");
     if (step)
         return take_step(src, s, line, step, err);
     if (stop && strstr(stop, "SamplesPerSec="))
@@ -158,12 +162,15 @@ static int put_batch(struct rp_import_source *src, const struct deepspeed *s, st
     double made = (double)v[MICRO] * (double)v[ACCUMULATION] * (double)v[DEGREE];
     if (line[ALL] && parts && made != (double)v[ALL] && !given)
         return rp_fail(err, RP_MALFORMED,
-                       "%s:%" PRId64 ": train_batch_size is %" PRId64 ", but micro-batch x accumulation x world_size are %.6g: choose with "
-                       "--set global_batch=N", src->lines.name, line[ALL], v[ALL], made);
+                       "%s:%" PRId64 ": train_batch_size is %" PRId64
+                       ", but micro-batch x accumulation x world_size are %.6g: choose with "
+                       "--set global_batch=N",
+                       src->lines.name, line[ALL], v[ALL], made);
     for (int i = 0; i < SETTINGS && line[ALL] && parts; i++)
         rp_imported_count(d, settings[i].fact, v[i], line[i]);
     if (line[ALL] && !parts && !given)
-        rp_imported_note(d, "train_batch_size %" PRId64 " in line %" PRId64 " does not count without its parts", v[ALL], line[ALL]);
+        rp_imported_note(d, "train_batch_size %" PRId64 " in line %" PRId64 " does not count without its parts", v[ALL],
+                         line[ALL]);
     return 0;
 }
 
@@ -179,8 +186,8 @@ static int deepspeed_end(struct rp_import_source *src, void *state, struct rp_er
         return -1;
     int64_t accumulation = rp_imported_get(d, "accumulation");
     if (s->micro_steps && accumulation > 0 && accumulation != s->micro_steps)
-        rp_imported_note(d, "accumulation is %" PRId64 ", but line %" PRId64 " has %" PRId64 " micro-steps a step", accumulation,
-                         s->micro_line, s->micro_steps);
+        rp_imported_note(d, "accumulation is %" PRId64 ", but line %" PRId64 " has %" PRId64 " micro-steps a step",
+                         accumulation, s->micro_line, s->micro_steps);
     if (s->skipped)
         rp_imported_note(d, "%" PRId64 " steps overflowed and changed nothing; they count", s->skipped);
     if (s->second)

@@ -71,13 +71,15 @@ static double time_of(struct rp_import_source *src, const struct rp_dllogger_ent
     return isfinite(t) && fabs(t) < 1e12 ? t : NAN;
 }
 
-static int take_log(struct rp_import_source *src, struct dllogger *s, const struct rp_dllogger_entry *e, struct rp_err *err)
+static int take_log(struct rp_import_source *src, struct dllogger *s, const struct rp_dllogger_entry *e,
+                    struct rp_err *err)
 {
     const json_t *step = e->step, *data = e->data;
     const json_t *last = json_is_array(step) ? json_array_get(step, json_array_size(step) - 1) : step;
     if (json_is_string(step)) {
         for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
-            rp_tagged_fact(&src->draft, parameters[i].fact, json_object_get(data, parameters[i].key), src->lines.number);
+            rp_tagged_fact(&src->draft, parameters[i].fact, json_object_get(data, parameters[i].key),
+                           src->lines.number);
         return 0;
     }
     double rate = rate_of(s, data);
@@ -90,7 +92,8 @@ static int take_log(struct rp_import_source *src, struct dllogger *s, const stru
     }
     if (!json_is_integer(last) || (json_is_array(step) && json_array_size(step) == 1)) /* the end of an epoch */
         return 0;
-    struct rp_step one = {.epoch = -1, .step = json_integer_value(last), .time = time_of(src, e), .duration = NAN, .rate = rate};
+    struct rp_step one = {
+        .epoch = -1, .step = json_integer_value(last), .time = time_of(src, e), .duration = NAN, .rate = rate};
     if (json_is_array(step))
         one.epoch = json_integer_value(json_array_get(step, 0));
     return rp_window_step(&src->window, &one, &src->lines, err);
@@ -130,8 +133,9 @@ static int dllogger_end(struct rp_import_source *src, void *state, struct rp_err
     if (rp_window_finish(&src->window, d, unit, rate_unit, &src->lines, err) < 0)
         return -1;
     if (s->summary_line) {
-        rp_imported_beside(d, "summary",
-                        json_pack("{s:f, s:s, s:I}", "value", s->summary, "unit", rate_unit, "line", (json_int_t)s->summary_line));
+        rp_imported_beside(
+            d, "summary",
+            json_pack("{s:f, s:s, s:I}", "value", s->summary, "unit", rate_unit, "line", (json_int_t)s->summary_line));
         rp_window_disagree(d, s->summary, rate_unit, "in its summary");
     }
     return rp_import_add(src, d, err);

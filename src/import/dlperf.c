@@ -30,13 +30,15 @@ struct dialect {
 };
 
 static const struct dialect dialects[] = {
-    {"OneFlow", ", throughput: ", "step: ", NULL, AT_END, NULL, 0, ", throughput: ", "sequences/s", "sequences/s", 19, 119},
+    {"OneFlow", ", throughput: ", "step: ", NULL, AT_END, NULL, 0, ", throughput: ", "sequences/s", "sequences/s", 19,
+     119},
     {"OneFlow", ", samples/s: ", "iter ", "epoch ", AT_END, NULL, 0, ", samples/s: ", "images/s", "images/s", 20, 120},
-    {"NGC PyTorch", "Training Iteration: ", "Training Iteration: ", "Epoch: ", IN_LINE, NULL, 0, NULL, NULL, "sequences/s", 25, 115},
-    {"NGC TensorFlow 1.x", " throughput_train : ", "Iteration: ", NULL, IN_LINE, NULL, 0, " throughput_train : ", "sequences/s",
-     "sequences/s", 20, 120},
-    {"NGC PyTorch", " train.total_ips : ", "Iteration: ", "Epoch: ", IN_LINE, NULL, 0, " train.total_ips : ", "images/s", "images/s", 25,
-     125},
+    {"NGC PyTorch", "Training Iteration: ", "Training Iteration: ", "Epoch: ", IN_LINE, NULL, 0, NULL, NULL,
+     "sequences/s", 25, 115},
+    {"NGC TensorFlow 1.x", " throughput_train : ", "Iteration: ", NULL, IN_LINE, NULL, 0,
+     " throughput_train : ", "sequences/s", "sequences/s", 20, 120},
+    {"NGC PyTorch", " train.total_ips : ", "Iteration: ", "Epoch: ", IN_LINE, NULL, 0,
+     " train.total_ips : ", "images/s", "images/s", 25, 125},
     {"MXNet", " ms/batch", "[step ", NULL, NO_CLOCK, "latency=", 1e-3, NULL, NULL, "sequences/s", 101, 200},
     {"MXNet", "Speed: ", "Batch [", "Epoch[", IN_LINE, NULL, 0, "Speed: ", "images/s", "images/s", 20, 120},
     {"PaddlePaddle", "train batch ", "train batch ", "Pass ", IN_LINE, "elapse ", 1, NULL, NULL, "images/s", 19, 119},
@@ -183,8 +185,10 @@ static int take_step(struct rp_import_source *src, struct dlperf *s, const char 
     const struct dialect *d = s->dialect;
     struct rp_step step = {.epoch = -1, .time = NAN, .duration = number_after(line, d->duration) * d->duration_unit,
                            .rate = number_after(line, d->rate)};
-    const char *end = rp_scan_count(rp_scan_after(line, d->step), &step.step), *epoch = d->epoch ? rp_scan_after(line, d->epoch) : NULL;
-    if (*end == '-' && rp_scan_count(end + 1, &step.step) == NULL) /* "Batch [80-100]": the line belongs to the end of the range */
+    const char *end = rp_scan_count(rp_scan_after(line, d->step), &step.step),
+               *epoch = d->epoch ? rp_scan_after(line, d->epoch) : NULL;
+    if (*end == '-' &&
+        rp_scan_count(end + 1, &step.step) == NULL) /* "Batch [80-100]": the line belongs to the end of the range */
         rp_scan_count(rp_scan_after(line, d->step), &step.step);
     if (epoch && !rp_scan_count(epoch, &step.epoch))
         step.epoch = -1;

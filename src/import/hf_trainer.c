@@ -132,9 +132,11 @@ static int take_ending(struct rp_import_source *src, struct hf_trainer *s, struc
                 same(product(was->steps, was->runtime), product(e->steps, e->runtime));
     if ((!equal && !close) || (was->done >= 0 && e->done >= 0 && was->done != e->done))
         return rp_lines_fail(&src->lines, err,
-                             "this training took %.6g s, the one that ends in line %" PRId64 " %.6g s: keep one of them in the file",
+                             "this training took %.6g s, the one that ends in line %" PRId64
+                             " %.6g s: keep one of them in the file",
                              e->runtime.v, line, was->runtime.v);
-    int better = equal ? e->runtime.half < was->runtime.half : e->runtime.v > was->runtime.v; /* all wait for the last */
+    int better =
+        equal ? e->runtime.half < was->runtime.half : e->runtime.v > was->runtime.v; /* all wait for the last */
     struct header header = was->header;
     if (better)
         *was = *e;
@@ -147,8 +149,11 @@ static int take_ending(struct rp_import_source *src, struct hf_trainer *s, struc
 static int take_text(struct rp_import_source *src, struct hf_trainer *s, const char *line, struct rp_err *err)
 {
     const char *output = rp_scan_after(line, "TrainOutput(global_step=");
-    struct ending e = {.runtime = value_of(line, "train_runtime"), .samples = value_of(line, "train_samples_per_second"),
-                       .steps = value_of(line, "train_steps_per_second"), .epoch = value_of(line, "epoch"), .line = src->lines.number,
+    struct ending e = {.runtime = value_of(line, "train_runtime"),
+                       .samples = value_of(line, "train_samples_per_second"),
+                       .steps = value_of(line, "train_steps_per_second"),
+                       .epoch = value_of(line, "epoch"),
+                       .line = src->lines.number,
                        .done = -1};
     if (!strstr(line, "train_runtime'") && !strstr(line, "train_runtime\"")) {
         take_setting(s, line, src->lines.number);
@@ -222,7 +227,8 @@ static int take_history(struct rp_import_source *src, struct hf_trainer *s, cons
         int64_t step = whole(json_object_get(entry, "step"));
         double evaluation = rp_tagged_real(json_object_get(entry, "eval_runtime"));
         if (step >= 0 && step < last)
-            return rp_fail(err, RP_MALFORMED, "%s: log_history falls from step %" PRId64 " to %" PRId64 ": it is of two trainings",
+            return rp_fail(err, RP_MALFORMED,
+                           "%s: log_history falls from step %" PRId64 " to %" PRId64 ": it is of two trainings",
                            src->lines.name, last, step);
         last = step >= 0 ? step : last;
         if (evaluation > 0 && !s->end.line)
@@ -230,7 +236,9 @@ static int take_history(struct rp_import_source *src, struct hf_trainer *s, cons
         struct ending e = {.runtime = rounded_json(json_object_get(entry, "train_runtime"), 4),
                            .samples = rounded_json(json_object_get(entry, "train_samples_per_second"), 3),
                            .steps = rounded_json(json_object_get(entry, "train_steps_per_second"), 3),
-                           .epoch = rounded_json(json_object_get(entry, "epoch"), 2), .line = s->json_line, .done = step};
+                           .epoch = rounded_json(json_object_get(entry, "epoch"), 2),
+                           .line = s->json_line,
+                           .done = step};
         if (e.runtime.v > 0 && e.samples.v > 0 && e.runtime.v < 1e9 && e.samples.v < 1e12 && !(e.steps.v <= 0) &&
             take_ending(src, s, &e, err) < 0)
             return -1;
@@ -246,7 +254,8 @@ static int read_json(struct rp_import_source *src, struct hf_trainer *s, struct 
         return -1;
     const json_t *history = json_object_get(json, "log_history");
     if (!json_is_array(history))
-        return rp_fail(err, RP_MALFORMED, "%s: the JSON has no log_history; is it trainer_state.json?", src->lines.name);
+        return rp_fail(err, RP_MALFORMED, "%s: the JSON has no log_history; is it trainer_state.json?",
+                       src->lines.name);
     if (take_history(src, s, history, err) < 0)
         return -1;
     int64_t max = whole(json_object_get(json, "max_steps")), global = whole(json_object_get(json, "global_step"));
@@ -255,8 +264,8 @@ static int read_json(struct rp_import_source *src, struct hf_trainer *s, struct 
         s->end.header.line[STEPS] = s->end.line;
     }
     if (s->end.line && s->end.done >= 0 && global >= 0 && s->end.done != global)
-        return rp_fail(err, RP_MALFORMED, "%s: global_step is %" PRId64 ", but the training ends at step %" PRId64, src->lines.name, global,
-                       s->end.done);
+        return rp_fail(err, RP_MALFORMED, "%s: global_step is %" PRId64 ", but the training ends at step %" PRId64,
+                       src->lines.name, global, s->end.done);
     return 0;
 }
 
@@ -279,8 +288,10 @@ static int name_rates(struct ending *e, const char *name, struct rp_err *err)
         return 0;
     if (planned <= 0 || fabs(all.v - (double)planned) > all.half + 1)
         return rp_fail(err, RP_MALFORMED,
-                       "%s:%" PRId64 ": without train_steps_per_second, train_samples_per_second is of samples or of steps, as early "
-                       "versions of transformers have it; 'Total optimization steps' or trainer_state.json decides", name, e->line);
+                       "%s:%" PRId64
+                       ": without train_steps_per_second, train_samples_per_second is of samples or of steps, as early "
+                       "versions of transformers have it; 'Total optimization steps' or trainer_state.json decides",
+                       name, e->line);
     e->steps = e->samples;
     e->samples.v = NAN;
     return 0;
@@ -290,12 +301,14 @@ static int name_rates(struct ending *e, const char *name, struct rp_err *err)
 static int find_planned(const struct ending *e, const char *name, int64_t *planned, struct rp_err *err)
 {
     struct rounded all = product(e->steps, e->runtime);
-    *planned = e->header.line[STEPS] ? e->header.value[STEPS] : e->done > 0 && fabs(all.v - (double)e->done) <= all.half + 1 ? e->done
-               : (int64_t)llround(all.v);
+    *planned = e->header.line[STEPS]                                          ? e->header.value[STEPS]
+               : e->done > 0 && fabs(all.v - (double)e->done) <= all.half + 1 ? e->done
+                                                                              : (int64_t)llround(all.v);
     if (fabs(all.v - (double)*planned) > all.half + 1)
         return rp_fail(err, RP_MALFORMED,
-                       "%s:%" PRId64 ": train_steps_per_second x train_runtime make %.6g steps, but %" PRId64 " are planned", name, e->line,
-                       all.v, *planned);
+                       "%s:%" PRId64 ": train_steps_per_second x train_runtime make %.6g steps, but %" PRId64
+                       " are planned",
+                       name, e->line, all.v, *planned);
     if (*planned < 1)
         return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": the training has no step", name, e->line);
     return 0;
@@ -312,14 +325,14 @@ static int check_epoch(const struct ending *e, const char *name, int64_t planned
         return 0;
     return rp_fail(err, RP_MALFORMED,
                    "%s:%" PRId64 ": epoch %.6g of %" PRId64 " samples is about %.0f steps of %" PRId64 ", but %" PRId64
-                   " were planned: did it stop early? trainer_state.json has the steps that were done", name, e->line, e->epoch.v, examples,
-                   steps, batch, planned);
+                   " were planned: did it stop early? trainer_state.json has the steps that were done",
+                   name, e->line, e->epoch.v, examples, steps, batch, planned);
 }
 
 /* Samples by the rate of the log against steps x batch; each epoch may end with a smaller batch. 1 if they agree, or the batch is
  * unknown; 0 if the command line chooses; else two readings. */
-static int check_samples(struct rp_imported *d, const struct ending *e, const char *name, int64_t planned, int64_t batch,
-                         struct rp_err *err)
+static int check_samples(struct rp_imported *d, const struct ending *e, const char *name, int64_t planned,
+                         int64_t batch, struct rp_err *err)
 {
     struct rounded all = product(e->samples, e->runtime);
     const char *from = json_string_value(json_object_get(d->from, "global_batch"));
@@ -331,16 +344,18 @@ static int check_samples(struct rp_imported *d, const struct ending *e, const ch
         return 0;
     }
     return rp_fail(err, RP_MALFORMED,
-                   "%s:%" PRId64 ": the training has %.6g samples by train_samples_per_second, but %.6g by %" PRId64 " steps of %" PRId64
-                   ": choose with --set global_batch=N", name, e->line, all.v, made, planned, batch);
+                   "%s:%" PRId64 ": the training has %.6g samples by train_samples_per_second, but %.6g by %" PRId64
+                   " steps of %" PRId64 ": choose with --set global_batch=N",
+                   name, e->line, all.v, made, planned, batch);
 }
 
 static void put_notes(struct rp_imported *d, const struct hf_trainer *s, int64_t done, int64_t planned, int as_printed)
 {
     const struct rounded *runtime = &s->end.runtime, *rate = &s->end.samples;
     if (done != planned)
-        rp_imported_note(d, "%" PRId64 " of %" PRId64 " planned steps were done; the rates of the log count all that were planned", done,
-                         planned);
+        rp_imported_note(
+            d, "%" PRId64 " of %" PRId64 " planned steps were done; the rates of the log count all that were planned",
+            done, planned);
     else if (as_printed && rate->half > 5e-3 * rate->v)
         rp_imported_note(d, "the printed rate is rounded to within %.1f %%", 100 * rate->half / rate->v);
     if (s->evaluation > 0.005 * runtime->v)
@@ -348,7 +363,8 @@ static void put_notes(struct rp_imported *d, const struct hf_trainer *s, int64_t
     if (s->is_json)
         rp_imported_note(d, "trainer_state.json does not say whether the training was resumed");
     if (s->damaged)
-        rp_imported_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, s->damaged, s->first_damaged);
+        rp_imported_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, s->damaged,
+                         s->first_damaged);
 }
 
 static int put_figure(struct rp_import_source *src, struct hf_trainer *s, struct rp_err *err)
@@ -365,25 +381,32 @@ static int put_figure(struct rp_import_source *src, struct hf_trainer *s, struct
     if (agree < 0 || check_epoch(e, name, planned, batch, err) < 0)
         return -1;
     if (done < 1 || s->evaluation > e->runtime.v)
-        return rp_fail(err, RP_MALFORMED,
-                       "%s:%" PRId64 ": the history is longer than the %.6g s of this call: the training was resumed, and how many steps it "
-                       "took is not in the file; its output has them", name, e->line, e->runtime.v);
+        return rp_fail(
+            err, RP_MALFORMED,
+            "%s:%" PRId64
+            ": the history is longer than the %.6g s of this call: the training was resumed, and how many steps it "
+            "took is not in the file; its output has them",
+            name, e->line, e->runtime.v);
     if (batch < 1 && isnan(e->samples.v))
-        return rp_fail(err, RP_MALFORMED, "%s: the log does not have the number of samples per step; add it with --set global_batch=N",
+        return rp_fail(err, RP_MALFORMED,
+                       "%s: the log does not have the number of samples per step; add it with --set global_batch=N",
                        name);
     double each = batch > 0 ? (double)batch : product(e->samples, e->runtime).v / (double)planned;
-    int as_printed = agree && done == planned && e->samples.v > 0 && (batch < 1 || e->samples.half < 1e-3 * e->samples.v);
+    int as_printed =
+        agree && done == planned && e->samples.v > 0 && (batch < 1 || e->samples.half < 1e-3 * e->samples.v);
     char text[80];
     rp_imported_units(d, src->opts->unit, "samples/s", &unit, &rate_unit);
     rp_imported_throughput(d, as_printed ? e->samples.v : (double)done * each / e->runtime.v, unit, e->line, e->line);
-    json_object_set_new(d->row, "estimator",
-                        json_string(as_printed ? "mean over the whole training as the log prints it, with evaluation and saving"
-                                               : "steps x samples of a step / train_runtime: mean with evaluation and saving"));
+    json_object_set_new(
+        d->row, "estimator",
+        json_string(as_printed ? "mean over the whole training as the log prints it, with evaluation and saving"
+                               : "steps x samples of a step / train_runtime: mean with evaluation and saving"));
     snprintf(text, sizeof text, "the whole training, %" PRId64 " steps", done);
     json_object_set_new(d->row, "timed_window", json_string(text));
     rp_imported_beside(d, "window", json_pack("{s:I, s:f}", "steps", (json_int_t)done, "seconds", e->runtime.v));
     if (e->samples.v > 0)
-        rp_imported_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", e->samples.v, "unit", unit, "count", (json_int_t)1));
+        rp_imported_beside(d, "printed",
+                           json_pack("{s:f, s:s, s:I}", "value", e->samples.v, "unit", unit, "count", (json_int_t)1));
     put_notes(d, s, done, planned, as_printed);
     return 0;
 }
@@ -393,15 +416,18 @@ static int hf_end(struct rp_import_source *src, void *state, struct rp_err *err)
     struct hf_trainer *s = state;
     struct rp_imported *d = &src->draft;
     if (src->opts->from >= 0 || src->opts->to >= 0)
-        return rp_fail(err, RP_MALFORMED, "%s: steps of this log have no times, so --from and --to cannot choose among them",
+        return rp_fail(err, RP_MALFORMED,
+                       "%s: steps of this log have no times, so --from and --to cannot choose among them",
                        src->lines.name);
     if (s->is_json && read_json(src, s, err) < 0)
         return -1;
     if (!s->end.line && s->damaged)
-        return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": the line of train_runtime is damaged", src->lines.name, s->first_damaged);
+        return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": the line of train_runtime is damaged", src->lines.name,
+                       s->first_damaged);
     if (!s->end.line)
         return rp_fail(err, RP_MALFORMED,
-                       "%s: no train_runtime, with which a training ends: it is of a checkpoint, was interrupted, or is another format",
+                       "%s: no train_runtime, with which a training ends: it is of a checkpoint, was interrupted, or "
+                       "is another format",
                        src->lines.name);
     if (put_figure(src, s, err) < 0)
         return -1;

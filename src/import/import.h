@@ -50,7 +50,8 @@ struct rp_importer {
     void (*merge)(json_t *row, struct rp_buf *note, const struct rp_imported *const *run, int n);
 };
 extern const struct rp_importer *const rp_importers[]; /* ended by NULL */
-const struct rp_importer *rp_importer_find(const char *name, struct rp_err *err) rp_must_check; /* RP_USAGE, with the nearest name */
+const struct rp_importer *rp_importer_find(const char *name,
+                                           struct rp_err *err) rp_must_check; /* RP_USAGE, with the nearest name */
 
 struct rp_import {
     const struct rp_importer *importer;
@@ -62,9 +63,10 @@ struct rp_import {
 
 /* A step of the timed window, from the text of --from or --to; NULL leaves *out as it is. */
 int rp_import_step(int64_t *out, const char *option, const char *text, struct rp_err *err) rp_must_check;
-int rp_import_file(struct rp_import *im, const char *path, const struct rp_import_opts *o, struct rp_err *err) rp_must_check;
-int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size, const struct rp_import_opts *o,
-                     struct rp_err *err) rp_must_check;
+int rp_import_file(struct rp_import *im, const char *path, const struct rp_import_opts *o,
+                   struct rp_err *err) rp_must_check;
+int rp_import_memory(struct rp_import *im, const char *path, const void *data, size_t size,
+                     const struct rp_import_opts *o, struct rp_err *err) rp_must_check;
 int rp_import_finish(struct rp_import *im, struct rp_err *err) rp_must_check; /* after the last of several files */
 /* The rows of the document alone; every figure of each draft, with the line that it comes from, goes to the end of
  * `evidence`. */

@@ -22,7 +22,8 @@
 struct rp_imported {
     json_t *row;   /* {"label", ..., "throughput", "samples"}; an absent key is unknown */
     json_t *from;  /* key -> number of a line, [first, last], "name of the file" or "command line" */
-    json_t *extra; /* {"printed": {"value", "unit", "count"}: the log's own rate, "window": {"steps", "seconds"}}; NULL: nothing */
+    json_t *
+        extra; /* {"printed": {"value", "unit", "count"}: the log's own rate, "window": {"steps", "seconds"}}; NULL: nothing */
     double value;       /* the throughput; NaN, or 0 in a new one: none */
     char unit[40];      /* of it */
     int64_t line;       /* its first; 0: none */
@@ -38,14 +39,17 @@ void rp_imported_text(struct rp_imported *d, const char *key, const char *text, 
 void rp_imported_textn(struct rp_imported *d, const char *key, const char *text, size_t n, int64_t line);
 /* Only where the key has no value: what is known is not contradicted. */
 void rp_imported_default(struct rp_imported *d, const char *key, const char *text, int64_t line);
-void rp_imported_fact(struct rp_imported *d, const char *key, const char *text, int64_t line); /* of a key of facts.def, by its kind */
-void rp_imported_count(struct rp_imported *d, const char *key, int64_t value, int64_t line);   /* below 0 or above 1e15: ignored */
+void rp_imported_fact(struct rp_imported *d, const char *key, const char *text,
+                      int64_t line); /* of a key of facts.def, by its kind */
+void rp_imported_count(struct rp_imported *d, const char *key, int64_t value,
+                       int64_t line);                                  /* below 0 or above 1e15: ignored */
 int64_t rp_imported_get(const struct rp_imported *d, const char *key); /* -1: unknown */
 const char *rp_imported_get_text(const struct rp_imported *d, const char *key); /* NULL: unknown */
 void rp_imported_note(struct rp_imported *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* "; " between; cut when too long */
 /* estimator and timed_window describe the method; value > 0 */
-void rp_imported_throughput(struct rp_imported *d, double value, const char *unit, int64_t first_line, int64_t last_line);
+void rp_imported_throughput(struct rp_imported *d, double value, const char *unit, int64_t first_line,
+                            int64_t last_line);
 void rp_imported_beside(struct rp_imported *d, const char *key, json_t *v); /* takes the reference */
 void rp_imported_real(struct rp_imported *d, const char *key, double value, int64_t line);
 
@@ -58,7 +62,8 @@ const char *rp_imported_unit(const struct rp_imported *d);
 int rp_rate_rank(const char *name);
 /* The unit of samples, and that of a rate of this name: `given`, else by model and name. A sample is a sequence or an image if either
  * indicates it. */
-void rp_imported_units(const struct rp_imported *d, const char *given, const char *rate_unit, const char **unit, const char **of_rate);
+void rp_imported_units(const struct rp_imported *d, const char *given, const char *rate_unit, const char **unit,
+                       const char **of_rate);
 /* The unit of a rate in words of other programs ("img/s", "seq/s", "tokens_per_sec"), or NULL. */
 const char *rp_unit_of(const char *word);
 

@@ -63,7 +63,8 @@ static void take_collective(struct nccl *s, const char *program)
     }
 }
 
-static void take_rank(struct rp_import_source *src, struct nccl *s, const char *host, size_t n, const char *device, int64_t line)
+static void take_rank(struct rp_import_source *src, struct nccl *s, const char *host, size_t n, const char *device,
+                      int64_t line)
 {
     char name[256];
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), host);
@@ -80,7 +81,9 @@ static double factor_of(const struct nccl *s)
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
         if (strcmp(collectives[i].name, s->collective) == 0) {
             double n = (double)s->ranks;
-            return collectives[i].of_ranks == 0 ? 1 : n > 1 ? collectives[i].of_ranks * (n - collectives[i].less) / n : NAN;
+            return collectives[i].of_ranks == 0 ? 1
+                   : n > 1                      ? collectives[i].of_ranks * (n - collectives[i].less) / n
+                                                : NAN;
         }
     return NAN;
 }
@@ -92,7 +95,8 @@ static void put_bandwidth(const struct nccl *s, struct rp_imported *d, const str
         /* both are printed: the time with at least 4 digits, the bandwidth with 2 decimals or 2 significant digits */
         double tolerance = 0.006 + 0.002 * bus + (r->busbw >= 1000 ? 0.05 * bus : r->busbw >= 100 ? 0.06 : 0);
         rp_imported_throughput(d, bus, UNIT, r->line, r->line);
-        json_object_set_new(d->row, "estimator", json_string("bus bandwidth: bytes / mean time, times the factor of the collective"));
+        json_object_set_new(d->row, "estimator",
+                            json_string("bus bandwidth: bytes / mean time, times the factor of the collective"));
         if (!isnan(r->busbw) && fabs(bus - r->busbw) > tolerance)
             rp_imported_note(d, "the log itself prints %.6g " UNIT, r->busbw);
     } else if (r->busbw > 0 && r->busbw < 1e15) {
@@ -101,7 +105,8 @@ static void put_bandwidth(const struct nccl *s, struct rp_imported *d, const str
         rp_imported_note(d, *s->collective ? "the number of ranks is unknown" : "the collective is unknown");
     }
     if (r->busbw > 0 && r->busbw < 1e15)
-        rp_imported_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", r->busbw, "unit", UNIT, "count", (json_int_t)1));
+        rp_imported_beside(d, "printed",
+                           json_pack("{s:f, s:s, s:I}", "value", r->busbw, "unit", UNIT, "count", (json_int_t)1));
 }
 
 static int put_result(struct rp_import_source *src, struct nccl *s, const struct result *r, struct rp_err *err)
@@ -109,7 +114,8 @@ static int put_result(struct rp_import_source *src, struct nccl *s, const struct
     if (!(r->us > 0 && r->us < 1e15)) /* "N/A": not measured */
         return 0;
     char text[160];
-    struct rp_imported d = {.row = json_deep_copy(src->draft.row), .from = json_deep_copy(src->draft.from)}; /* facts of every result */
+    struct rp_imported d = {.row = json_deep_copy(src->draft.row),
+                            .from = json_deep_copy(src->draft.from)}; /* facts of every result */
     d.row = d.row ? d.row : json_object();
     d.from = d.from ? d.from : json_object();
     if (s->ranks)
@@ -118,8 +124,8 @@ static int put_result(struct rp_import_source *src, struct nccl *s, const struct
         rp_imported_count(&d, "nodes", (int64_t)json_object_size(s->hosts), r->line);
     if (*s->collective)
         rp_imported_text(&d, "task", s->collective, r->line);
-    snprintf(text, sizeof text, "%.24s %" PRId64 " B %.20s %.20s, %s", *s->collective ? s->collective : "collective", r->size, r->type,
-             r->op, r->in_place ? "in place" : "out of place");
+    snprintf(text, sizeof text, "%.24s %" PRId64 " B %.20s %.20s, %s", *s->collective ? s->collective : "collective",
+             r->size, r->type, r->op, r->in_place ? "in place" : "out of place");
     rp_imported_text(&d, "label", text, r->line);
     rp_imported_real(&d, "latency_ms", r->us / 1e3, r->line);
     if (s->iterations > 0) {
@@ -165,7 +171,8 @@ static void take_head(struct nccl *s, char *line)
 static void take_comment(struct rp_import_source *src, struct nccl *s, char *line)
 {
     const char *on = rp_scan_after(line, " on "), *device = on ? rp_scan_after(on, "] ") : NULL, *at;
-    const int begins = strstr(line, "Collective test starting: ") || strstr(line, "nThread ") || strstr(line, "Using devices");
+    const int begins =
+        strstr(line, "Collective test starting: ") || strstr(line, "nThread ") || strstr(line, "Using devices");
     int64_t v;
     if (begins && (s->ranks || s->run_rows))
         begin_run(s);
@@ -211,7 +218,8 @@ static int table_line(struct rp_import_source *src, struct nccl *s, char *line, 
         return rp_lines_fail(&src->lines, err, "a line of numbers before the head line '# size count type ...'");
     if (n != named)
         return rp_lines_fail(&src->lines, err, "%d columns, but the head line names %d", n, named);
-    struct result r = {.line = src->lines.number, .type = "", .op = "", .us = NAN, .algbw = NAN, .busbw = NAN, .wrong = NAN};
+    struct result r = {
+        .line = src->lines.number, .type = "", .op = "", .us = NAN, .algbw = NAN, .busbw = NAN, .wrong = NAN};
     const char *end = rp_scan_count(word[0], &r.size);
     if (!end || *end)
         return rp_lines_fail(&src->lines, err, "the size is not a number of bytes");
@@ -280,11 +288,13 @@ static void take_config(struct rp_import_source *src, struct nccl *s, const stru
     s->iterations = doc->config.iterations;
     for (int64_t i = 0; i < doc->config.devices_n; i++) {
         const struct rp_nccl_device *d = &doc->config.devices[i];
-        take_rank(src, s, d->hostname ? d->hostname : "", d->hostname ? strlen(d->hostname) : 0, d->device_info ? d->device_info : "", 1);
+        take_rank(src, s, d->hostname ? d->hostname : "", d->hostname ? strlen(d->hostname) : 0,
+                  d->device_info ? d->device_info : "", 1);
     }
 }
 
-static int json_cell(struct rp_import_source *src, struct nccl *s, const struct rp_nccl_result *one, int in_place, struct rp_err *err)
+static int json_cell(struct rp_import_source *src, struct nccl *s, const struct rp_nccl_result *one, int in_place,
+                     struct rp_err *err)
 {
     const struct rp_nccl_cell *cell = in_place ? one->in_place : one->out_of_place;
     double size = rp_tagged_real(one->size);
@@ -324,7 +334,8 @@ static int nccl_end(struct rp_import_source *src, void *state, struct rp_err *er
     if (s->is_json && read_json(src, s, err) < 0)
         return -1;
     if (!s->rows)
-        return rp_fail(err, RP_MALFORMED, "%s: no line of a table of nccl-tests; is this the right format?", src->lines.name);
+        return rp_fail(err, RP_MALFORMED, "%s: no line of a table of nccl-tests; is this the right format?",
+                       src->lines.name);
     return 0;
 }
 

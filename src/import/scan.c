@@ -65,7 +65,8 @@ static int digits(const char **p, int n)
 /* "14:29:13" with a fraction or without, at p. */
 static int clock_at(const char *p, double *seconds)
 {
-    int h = digits(&p, 2), m = h >= 0 && *p == ':' ? (p++, digits(&p, 2)) : -1, s = m >= 0 && *p == ':' ? (p++, digits(&p, 2)) : -1;
+    int h = digits(&p, 2), m = h >= 0 && *p == ':' ? (p++, digits(&p, 2)) : -1,
+        s = m >= 0 && *p == ':' ? (p++, digits(&p, 2)) : -1;
     if (h < 0 || m < 0 || s < 0 || h > 23 || m > 59 || s > 60)
         return -1;
     double fraction = 0, unit = 0.1;
@@ -78,7 +79,8 @@ static int clock_at(const char *p, double *seconds)
 
 static int date_at(const char *p, double *seconds)
 {
-    int y = digits(&p, 4), m = y >= 1970 && *p == '-' ? (p++, digits(&p, 2)) : -1, d = m >= 0 && *p == '-' ? (p++, digits(&p, 2)) : -1;
+    int y = digits(&p, 4), m = y >= 1970 && *p == '-' ? (p++, digits(&p, 2)) : -1,
+        d = m >= 0 && *p == '-' ? (p++, digits(&p, 2)) : -1;
     if (m < 1 || m > 12 || d < 1 || d > 31 || (*p != ' ' && *p != 'T') || clock_at(p + 1, seconds) < 0)
         return -1;
     struct tm day = {.tm_year = y - 1900, .tm_mon = m - 1, .tm_mday = d};

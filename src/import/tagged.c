@@ -12,8 +12,8 @@
 #define RP_OBJECT_LIST "import/foreign.def"
 #include "base/object_tables.inc.h"
 
-int rp_tagged(void *object, const struct rp_object_type *type, struct rp_tagged *t, const struct rp_lines *at, const char *line,
-              const char *tag)
+int rp_tagged(void *object, const struct rp_object_type *type, struct rp_tagged *t, const struct rp_lines *at,
+              const char *line, const char *tag)
 {
     struct rp_err ignored;
     const char *json = rp_scan_after(line, tag);
@@ -30,14 +30,17 @@ int rp_tagged(void *object, const struct rp_object_type *type, struct rp_tagged 
     return 1;
 }
 
-int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_imported *d, struct rp_err *err)
+int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_imported *d,
+                  struct rp_err *err)
 {
     if (!t->good && t->damaged)
-        return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": the text after '%s' is not a JSON object", at->name, t->first_damaged, tag);
+        return rp_fail(err, RP_MALFORMED, "%s:%" PRId64 ": the text after '%s' is not a JSON object", at->name,
+                       t->first_damaged, tag);
     if (!t->good)
         return rp_fail(err, RP_MALFORMED, "%s: no line has '%s'; is this the right format?", at->name, tag);
     if (t->damaged)
-        rp_imported_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, t->damaged, t->first_damaged);
+        rp_imported_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, t->damaged,
+                         t->first_damaged);
     return 0;
 }
 

@@ -19,8 +19,8 @@ struct rp_tagged {
 };
 
 /* Whether the line has an object, whose values go into *object, which the caller finishes. */
-int rp_tagged(void *object, const struct rp_object_type *type, struct rp_tagged *t, const struct rp_lines *at, const char *line,
-              const char *tag);
+int rp_tagged(void *object, const struct rp_object_type *type, struct rp_tagged *t, const struct rp_lines *at,
+              const char *line, const char *tag);
 /* Notes how many were damaged; RP_MALFORMED when no line was good. */
 int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const char *tag, struct rp_imported *d,
                   struct rp_err *err) rp_must_check;

@@ -50,7 +50,8 @@ static double time_before(const char *line, const char *mark)
     double t;
     int of_day;
     const char *at = mark - strlen(" - root - INFO - ");
-    if (at < line + STAMP || strncmp(at, " - root - INFO - ", 8) != 0 || rp_scan_stamp(at - STAMP, &t, &of_day) < 0 || of_day)
+    if (at < line + STAMP || strncmp(at, " - root - INFO - ", 8) != 0 || rp_scan_stamp(at - STAMP, &t, &of_day) < 0 ||
+        of_day)
         return NAN;
     return t;
 }
@@ -63,7 +64,8 @@ static int64_t number_after(const char *line, const char *mark)
     return end && *end == ',' && v > 0 && v < 100000000 ? v : -1;
 }
 
-static void put_mesh(struct rp_imported *d, int64_t devices, int64_t data, int64_t tensor, int64_t pipeline, int64_t number)
+static void put_mesh(struct rp_imported *d, int64_t devices, int64_t data, int64_t tensor, int64_t pipeline,
+                     int64_t number)
 {
     rp_imported_count(d, "devices", devices, number);
     rp_imported_count(d, "data_parallel", data, number);
@@ -76,7 +78,8 @@ static void take_list(struct rp_imported *d, const char *name, int64_t number)
 {
     int64_t all = 1, data = 1, tensor = 1, pipeline = 1, one;
     const char *p = rp_scan_after(name, "], [");
-    for (; p && *name == '\''; p++, name += name[strcspn(name, ",]")] == ',' ? strcspn(name, ",]") + 2 : strcspn(name, "]")) {
+    for (; p && *name == '\'';
+         p++, name += name[strcspn(name, ",]")] == ',' ? strcspn(name, ",]") + 2 : strcspn(name, "]")) {
         const char *end = rp_scan_count(p, &one);
         if (!end || (*end != ',' && *end != ']') || one < 1 || one > 100000 || all > 100000)
             return;
@@ -99,8 +102,8 @@ static void take_mesh(struct rp_imported *d, const char *line, int64_t number)
         take_list(d, strstr(line, "-D device mesh with [") + strlen("-D device mesh with ["), number);
         return;
     }
-    int64_t pp = number_after(line, " pp="), copies = number_after(line, " dp_replicate="), shards = number_after(line, " dp_shard="),
-            cp = number_after(line, " cp="), tp = number_after(line, " tp=");
+    int64_t pp = number_after(line, " pp="), copies = number_after(line, " dp_replicate="),
+            shards = number_after(line, " dp_shard="), cp = number_after(line, " cp="), tp = number_after(line, " tp=");
     if (pp < 0 || copies < 0 || shards < 0 || cp < 0 || tp < 0 || pp * tp > 1000000 || cp * copies > 1000000)
         return;
     put_mesh(d, pp * copies * shards * cp * tp, copies * shards, tp, pp, number);
@@ -130,7 +133,8 @@ static void take_model(struct rp_imported *d, const char *line, int64_t number)
     rp_imported_count(d, "parameters", v, number);
 }
 
-static int take_step(struct rp_import_source *src, struct titan *s, const char *mark, const char *line, struct rp_err *err)
+static int take_step(struct rp_import_source *src, struct titan *s, const char *mark, const char *line,
+                     struct rp_err *err)
 {
     struct rp_step step = {.epoch = -1, .time = time_before(line, mark), .duration = NAN, .rate = NAN};
     const char *end = rp_scan_count(mark + strlen("step: "), &step.step), *next, *tps;
@@ -157,7 +161,8 @@ static int titan_line(struct rp_import_source *src, void *state, char *line, siz
     const char *mark = strstr(line, "INFO - step: "), *start = strstr(line, "INFO - Training starts at step ");
     if (mark)
         return take_step(src, s, mark + strlen("INFO - "), line, err);
-    if (start && src->window.steps_seen && !src->window.closed && time_before(line, start + strlen("INFO - ")) > s->latest) {
+    if (start && src->window.steps_seen && !src->window.closed &&
+        time_before(line, start + strlen("INFO - ")) > s->latest) {
         src->window.closed = 1;
         s->second = number;
     }
@@ -177,10 +182,13 @@ static int titan_end(struct rp_import_source *src, void *state, struct rp_err *e
     struct titan *s = state;
     struct rp_imported *d = &src->draft;
     if (s->lone_rates && rp_imported_get(d, "global_batch") < 0 && !src->window.rate_count)
-        return rp_fail(err, RP_MALFORMED,
-                       "%s: tps is of one device, and the log has neither their number nor the batch: --set global_batch=N with "
-                       "--set sequence_length=N, or --set devices=N", src->lines.name);
-    if (rp_window_finish(&src->window, d, src->opts->unit ? src->opts->unit : "sequences/s", "tokens/s", &src->lines, err) < 0)
+        return rp_fail(
+            err, RP_MALFORMED,
+            "%s: tps is of one device, and the log has neither their number nor the batch: --set global_batch=N with "
+            "--set sequence_length=N, or --set devices=N",
+            src->lines.name);
+    if (rp_window_finish(&src->window, d, src->opts->unit ? src->opts->unit : "sequences/s", "tokens/s", &src->lines,
+                         err) < 0)
         return -1;
     if (s->second)
         rp_imported_note(d, "another training begins in line %" PRId64 " and does not count", s->second);

@@ -47,7 +47,8 @@ static int add_time(struct rp_log_window *w, const struct rp_step *s, const stru
         int64_t stride = s->step - w->last;
         if (w->stamped == 2)
             w->stride = stride;
-        w->spaced = stride == w->stride && t > w->stop ? w->spaced + 1 : INT64_MIN / 2; /* one that is not: no samples */
+        w->spaced =
+            stride == w->stride && t > w->stop ? w->spaced + 1 : INT64_MIN / 2; /* one that is not: no samples */
         add_sample(w, t - w->stop);
     }
     w->stop = t;
@@ -149,7 +150,9 @@ static void put_printed(const struct rp_log_window *w, struct rp_imported *d, co
     if (!w->rate_count)
         return;
     double mean = w->rates / (double)w->rate_count;
-    rp_imported_beside(d, "printed", json_pack("{s:f, s:s, s:I}", "value", mean, "unit", rate_unit, "count", (json_int_t)w->rate_count));
+    rp_imported_beside(
+        d, "printed",
+        json_pack("{s:f, s:s, s:I}", "value", mean, "unit", rate_unit, "count", (json_int_t)w->rate_count));
     snprintf(where, sizeof where, "the mean of %" PRId64 " rates", w->rate_count);
     rp_window_disagree(d, mean, rate_unit, where);
 }
@@ -167,7 +170,8 @@ static void put_window(const struct rp_log_window *w, struct rp_imported *d, int
         rp_imported_note(d, "%s ends at step %" PRId64 ", before the end of the window, step %" PRId64,
                       w->closed ? "its first epoch" : "the log", w->before, w->to);
     if (w->repeated)
-        rp_imported_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count", w->repeated);
+        rp_imported_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count",
+                         w->repeated);
     if (w->lacking)
         rp_imported_note(d, "%" PRId64 " steps have no %s and do not count", w->lacking,
                       w->by == RP_BY_TIME ? "time" : w->by == RP_BY_DURATION ? "duration" : "rate");
@@ -185,11 +189,14 @@ static int fail_empty(const struct rp_log_window *w, const struct rp_lines *at, 
     else
         snprintf(range, sizeof range, "from %" PRId64 " on", w->from);
     if (!w->by && w->before < w->from)
-        return rp_fail(err, RP_MALFORMED, "%s: no step lies in the window (steps %s): the last before it is step %" PRId64
-                       "; choose it with --from and --to", at->name, range, w->before);
-    return rp_fail(err, RP_MALFORMED,
-                   "%s: no two lines with a time, a duration or a rate in the window (steps %s%s); choose it with --from and --to",
-                   at->name, range, w->skip_first ? ", without the first of the log" : "");
+        return rp_fail(err, RP_MALFORMED,
+                       "%s: no step lies in the window (steps %s): the last before it is step %" PRId64
+                       "; choose it with --from and --to",
+                       at->name, range, w->before);
+    return rp_fail(
+        err, RP_MALFORMED,
+        "%s: no two lines with a time, a duration or a rate in the window (steps %s%s); choose it with --from and --to",
+        at->name, range, w->skip_first ? ", without the first of the log" : "");
 }
 
 int rp_window_finish(struct rp_log_window *w, struct rp_imported *d, const char *unit, const char *rate_unit,
@@ -225,9 +232,11 @@ int rp_window_finish(struct rp_log_window *w, struct rp_imported *d, const char 
         seconds = 0;
         how = "harmonic mean of printed rates";
         if (has_times || has_durations)
-            rp_imported_note(d, "the log has times, but not the number of samples per step: --set global_batch=N makes them count");
+            rp_imported_note(
+                d, "the log has times, but not the number of samples per step: --set global_batch=N makes them count");
     } else if (has_times || has_durations) {
-        return rp_fail(err, RP_MALFORMED, "%s: the log does not have the number of samples per step; add it with --set global_batch=N",
+        return rp_fail(err, RP_MALFORMED,
+                       "%s: the log does not have the number of samples per step; add it with --set global_batch=N",
                        at->name);
     }
     if (!(value > 0 && value < 1e15))

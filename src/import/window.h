@@ -17,7 +17,8 @@
 #include <stdint.h>
 
 struct rp_step {
-    int64_t epoch, step;   /* epoch -1: unknown. Of several lines with the same step (one of every process) the first counts. */
+    int64_t epoch,
+        step; /* epoch -1: unknown. Of several lines with the same step (one of every process) the first counts. */
     double time, duration; /* seconds; NaN: unknown. Time is that of the end of the step. */
     double rate;           /* as printed, NaN: none */
 };
@@ -29,7 +30,8 @@ struct rp_log_window {
     int mean;         /* durations are means over the steps since the line before */
     double tokens;    /* of a step, which count where its samples are unknown; 0: unknown too */
     /* so far: */
-    int64_t steps_seen, epoch, first, last, before; /* first and last inside the window; before: the last step seen at all */
+    int64_t steps_seen, epoch, first, last,
+        before; /* first and last inside the window; before: the last step seen at all */
     int64_t first_line, last_line, stamped, timed, spaced, repeated;
     double start, stop, seconds, rates, inverse_rates, day;
     int64_t rate_count, stride; /* stride: steps between two stamps, 0 where it varies */
