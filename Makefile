@@ -266,7 +266,7 @@ NVCC :=
 endif
 cuda := $(shell env/fetch-cuda.sh --dir $(DEPS_DIR))
 cudart := $(cuda)/lib/$(if $(cross),aarch64/)libcudart_static.a
-cuda_version := $(shell sed -n 's/^nvidia-cuda-runtime[^=]*==\([^ ]*\) .*/\1/p' env/cuda.lock)
+cuda_version := $(firstword $(shell sed -n 's/^nvidia-cuda-runtime[^=]*==\([^ ]*\) .*/\1/p' env/cuda.lock))
 cuda_ready := $(cuda)/sources.txt
 cuda_sources = cat $(cuda)/$(if $(cross),aarch64,sources).txt
 cuda_licenses = cat $(cuda)/LICENSES.txt
