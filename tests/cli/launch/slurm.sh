@@ -61,3 +61,24 @@ exit_of 0 srun -n 2 "$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --batch-si
 "$REPRO" inspect job.repro.tar.zst facts.json |
     jq -e '.status == "complete" and (.rank | length) == 2 and .launch.launcher == "srun"' >answer.txt || fail "the bundle of srun"
 exit_of 0 "$REPRO" verify job.repro.tar.zst --replay 1
+
+# A command of somebody else under srun: one bundle with the log of task 1; a task that fails ends the others.
+rm job.repro.tar.zst
+# shellcheck disable=SC2016 # for the tasks
+words='[ "$SLURM_PROCID" = 1 ] || exec sleep "$0"
+    i=0 && echo step,timestamp
+    while [ $i -lt 9 ]; do echo "$i,$(date +%s.%N)" && i=$((i + 1)) && sleep 0.02; done
+    exit "$1"'
+new_key
+exit_of 0 srun -n 3 "$REPRO" exec --log csv --set global_batch=64 --unit images/s -o job.repro.tar.zst -- sh -c "$words" 0 0
+facts() { # JQ
+    "$REPRO" inspect job.repro.tar.zst facts.json >facts.json
+    jq -e "$1" facts.json >answer.txt || { jq '.status, .ended_by, .launch, .process, .log' facts.json >&2; fail "a command under srun: $1"; }
+}
+facts '.status == "complete" and .launch.launcher == "srun" and (.process | map(.exit_status) == [0, 0, 0]) and .log.process == 1'
+exit_of 0 "$REPRO" verify job.repro.tar.zst
+rm job.repro.tar.zst
+new_key
+exit_of 3 srun -n 2 "$REPRO" exec -o job.repro.tar.zst -- sh -c "$words" 60 3
+facts '.status == "failed" and .ended_by == 1 and .process[1].exit_status == 3'
+exit_of 10 "$REPRO" verify job.repro.tar.zst
