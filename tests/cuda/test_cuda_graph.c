@@ -62,6 +62,7 @@ static void count_calls(const char *graphs, long want_graphs, long want_changes,
 {
     setenv("RP_CUDA_GRAPHS", graphs, 1);
     const char *path = logged(four_rounds);
+    unsetenv("RP_CUDA_GRAPHS");
     CHECK(called(path, "cuGraphLaunch") == want_graphs, "%ld graphs", called(path, "cuGraphLaunch"));
     long changes = called(path, "cuGraphExecKernelNodeSetParams_v2"); /* bytes between fields may change too */
     CHECK(changes >= want_changes && changes <= 3 * want_changes, "%ld changes", changes);

@@ -83,7 +83,7 @@ TEST(ranges_of_every_machine)
         struct rp_net *net;
         const struct rp_estimate_opts o = bert_on(&m, &net, rp_machine_id(i), 2);
         CHECK(m.flops > 1e12 && m.memory > 1e11 && m.within_bytes.low < m.within_bytes.high && m.between_bytes.low < m.between_bytes.high, "%s", m.id);
-        for (int gpus = 1; gpus <= 256; gpus = gpus == 1 ? m.per_host : gpus * 2) {
+        for (int gpus = 1; gpus <= 256; gpus = gpus == 1 && m.per_host > 1 ? m.per_host : gpus * 2) {
             struct rp_err err;
             struct rp_estimate e;
             CHECK(rp_estimate(&e, &o, gpus, &err) == 0, "%s", err.msg);
