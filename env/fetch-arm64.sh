@@ -71,6 +71,6 @@ rm -rf "$tmp"/out/usr/{share,bin,sbin} "$tmp"/out/{etc,var}
 find "$tmp/out/usr/lib" -type l -lname '/*' | while IFS= read -r link; do
     ln -sfn "$(realpath -m --relative-to="${link%/*}" "$tmp/out$(readlink "$link")")" "$link"
 done
-[ -e "$tmp/out/lib/ld-linux-aarch64.so.1" ] || die "there is no loader in the packages"
+[ -e "$tmp/out/lib/ld-linux-aarch64.so.1" ] || die "the packages have no ld-linux-aarch64.so.1"
 mv "$tmp/out" "$out"
 echo "  ARM64   $out"

@@ -13,7 +13,7 @@
 enum {
     SIZE_MOST = 4 << 20, /* longer texts may hold strings that rp_json_parse() refuses */
     DEPTH_MOST = 64,     /* as of rp_json_parse() */
-    EXACT_DIGITS = 15,   /* every number of so many digits is a double of its own */
+    EXACT_DIGITS = 15,   /* as DBL_DIG: numbers with so few digits are different doubles */
 };
 
 struct own_text {

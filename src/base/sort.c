@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUN 12 /* so many are sorted by insertion */
+#define RUN 12 /* elements of a run, which is sorted by insertion */
 
 #define IS_LESS(a, b) ((a) < (b))
 #define IS_TEXT_LESS(a, b) (strcmp(a, b) < 0)

@@ -28,8 +28,8 @@ const char *rp_comparable_text(enum rp_comparable verdict); /* "comparable", ...
  * result chosen by a selector stays. models: the models removed, "gpt, resnet50-v1.5". */
 int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models);
 
-/* Of an operand that is no result, for a reason in *err: the import to run instead, if it is a log, or a folder with logs,
- * of a format that is known. -1. */
+/* Completes the error of an operand that was refused as a result: if it is a log of a known format, or a folder with
+ * such logs, *err names the import to run instead. Returns -1. */
 int rp_refuse_log(const char *path, struct rp_err *err);
 
 void rp_comparison_fini(struct rp_comparison *c);

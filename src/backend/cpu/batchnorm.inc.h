@@ -6,8 +6,8 @@
 #define BATCH_ROWS 4
 #define BATCH_SHORT 128
 
-/* An output of at least this many bytes is written past the caches: whoever reads it next would not find it there,
- * and a plain store reads each line first. The pool's atomic operations order such stores like others. */
+/* An output of at least this many bytes bypasses the caches: it would be evicted before it is read again, and a plain
+ * store reads each line first. The pool's locked atomic additions order such stores like others. */
 #define BATCH_STREAM ((size_t)16 << 20)
 
 struct batch_job {
