@@ -24,7 +24,7 @@
 #   T=PATTERN      with `test` or `check`: only tests whose name contains it; LONG=1: everything that takes minutes
 #   PREFIX, DESTDIR  with `install`, default /usr/local and nothing
 #   REPRO_KEY=FILE with `dist`: the private key that signs the release
-#   BASE=IMAGE     with `image`: the base of the image for GPU users
+#   BASE=IMAGE     with `image`: the base of the image for GPU users; PLATFORMS=linux/amd64,linux/arm64: manifest lists of both
 VERSION := 0.1.0
 
 BUILD ?= build
@@ -697,7 +697,7 @@ help:
 	@echo 'make gpu-check   on a machine with an NVIDIA GPU: all checks that need one, in half an hour at most'
 	@echo 'make gpu-pack    gpu-check in one file for a machine without a checkout: BUILD/gpu-check.tar.gz'
 	@echo 'make compile_commands.json   how every file is compiled, for editors and clang tools'
-	@echo 'make image       container images, with docker or buildah (BASE=IMAGE)'
+	@echo 'make image       container images, with docker or buildah (BASE=IMAGE; PLATFORMS=linux/amd64,linux/arm64)'
 	@echo 'make install     PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make dist        files of a release in $(BUILD)/dist: program, completions, man page, checksums, SBOM, provenance; signed with REPRO_KEY'
 	@echo 'make clean       remove build outputs except dependencies; make distclean: everything'

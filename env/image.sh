@@ -4,6 +4,7 @@
 #   env/image.sh VERSION [BASE]      makes repro:VERSION (scratch) and repro:VERSION-cuda (on BASE)
 #
 # TARGETS="scratch cuda" names others; IMAGE_ARGS is given to the tool (for example --build-arg BUILDER=...).
+# PLATFORMS=linux/amd64,linux/arm64 makes each a manifest list of both; docker needs its containerd image store for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1
@@ -30,8 +31,16 @@ for target in ${TARGETS:-scratch cuda}; do
     scratch) stage=scratch-image tag=repro:$version ;;
     *) stage=$target tag=repro:$version-$target ;;
     esac
+    name=(-t "$tag")
+    if [ -n "${PLATFORMS:-}" ]; then
+        name=(--platform "$PLATFORMS" "${name[@]}")
+        if [ "${tool%% *}" = buildah ]; then
+            buildah manifest rm "$tag" >/dev/null 2>&1 || buildah rmi "$tag" >/dev/null 2>&1 || : # a list would get longer
+            name=(--platform "$PLATFORMS" --manifest "$tag" --build-arg "BUILDPLATFORM=$(buildah info --format '{{.host.os}}/{{.host.arch}}')")
+        fi
+    fi
     # shellcheck disable=SC2086
-    $tool --target "$stage" -t "$tag" --build-arg VERSION="$version" --build-arg COMMIT="${commit:-unknown}" \
+    $tool --target "$stage" "${name[@]}" --build-arg VERSION="$version" --build-arg COMMIT="${commit:-unknown}" \
         --build-arg DIRTY="$dirty" ${base:+--build-arg BASE="$base"} ${IMAGE_ARGS:-} .
     echo "  IMAGE   $tag"
 done

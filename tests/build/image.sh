@@ -1,7 +1,8 @@
 #!/bin/bash
 # Both images, built with buildah on a Debian 12 made here, then what is in them: labels, environment, the program that runs. The steps of the
 # Dockerfile are executed as they are written. What env/build-deps.sh and env/fetch-cuda.sh made, and the device code, come from this build:
-# dependencies.sh and device_code.sh test how these are made. The bytes of the program are those of this build.
+# dependencies.sh and device_code.sh test how these are made. The bytes of the program are those of this build. Last, a list of an image for
+# x86-64 and one for 64-bit Arm, which is cross-compiled.
 # timeout: 900
 . "$TEST_DIR/common.inc"
 [ "${LONG:-0}" != 0 ] || skip "takes minutes: LONG=1"
@@ -69,3 +70,16 @@ for image in repro:1.2.3 repro:1.2.3-cuda; do
     [ "$image" != repro:1.2.3 ] || [ "$(find "$root" -type f | wc -l)" = 1 ] || fail "the scratch image holds more than the program"
     buildah umount "$container" >/dev/null
 done
+
+arm=$(RP_GCC=aarch64-linux-gnu-gcc "$TOP/env/deps-key.sh" 2>why.txt) || skip "the images are good; no list of both machines: $(cat why.txt)"
+need qemu-aarch64-static
+[ ! -d "$real/$arm/sysroot" ] || { mkdir -p "deps/$arm" && take "$real/$arm"/{sysroot,used.lock} "deps/$arm/"; }
+TARGETS=scratch PLATFORMS=linux/amd64,linux/arm64 \
+    IMAGE_ARGS="--pull=never --build-arg CUDA=0 --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $PWD/deps:/mnt/deps:rw" \
+    tree/env/image.sh both >both.txt 2>&1 || { tail -n 40 both.txt >&2; fail "the images for both machines do not build"; }
+buildah manifest inspect repro:both >list.json
+[ "$(jq -r '[.manifests[].platform.architecture] | sort | join(" ")' list.json)" = "amd64 arm64" ] ||
+    { cat list.json >&2; fail "other machines are in the list"; }
+container=$(buildah from --pull=never --arch arm64 localhost/repro:both)
+qemu-aarch64-static "$(buildah mount "$container")/usr/local/bin/repro" version --json >version.json || fail "the program for 64-bit Arm does not start"
+jq -e --arg c "$commit" '.commit == $c' version.json >/dev/null || fail "the commit of the program for 64-bit Arm"
