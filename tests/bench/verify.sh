@@ -40,7 +40,7 @@ measure() { # RUNS NAME=COMMAND...: one JSON line for each
 : >"$out/verify.jsonl"
 for what in bytes records; do
     file=$what.repro.tar.zst
-    measure "$runs" "$what, openssl=taskset -c $core openssl dgst -sha256 $file" "$what, verify=taskset -c $core $build/repro verify $file"
+    measure "$runs" "$what, openssl=taskset -c $core openssl dgst -sha256 $file" "$what, verify=taskset -c $core $build/repro verify --any-key $file"
 done
 measure $((runs / 3 + 1)) "$bundles bundles, compare=./compare"
 measure "$runs" "one bundle, verify=$build/repro verify seed1.repro.tar.zst" \
