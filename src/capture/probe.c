@@ -269,7 +269,8 @@ static char *one_line(const struct rp_probe *p, json_t *obj, const char *name, c
         rp_put_state(obj, name, &t);
         return NULL;
     }
-    const char *zero = memchr(t.bytes.data, 0, t.bytes.size); /* as the last byte, where texts of the device tree have one */
+    /* Texts of the device tree end with one. */
+    const char *zero = memchr(t.bytes.data, 0, t.bytes.size);
     if (t.bytes.size > RP_LINE_MAX || (zero && zero != t.bytes.data + t.bytes.size - 1)) {
         rp_put(obj, name, RP_STATE_ERROR, NULL, path, NULL, t.bytes.size > RP_LINE_MAX ? "too long" : "not a line of text");
         return NULL;

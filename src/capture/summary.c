@@ -207,7 +207,7 @@ static void show_cpu(struct summary_page *p)
     if (rp_known_number(p->probes, "frequency.no_turbo", &off) == 0)
         put_fact(p, "turbo", off > 0 ? "off" : "on");
     else if (rp_known_number(p->probes, "frequency.boost", &off) == 0 &&
-             (off > 0 || !rp_known_is(p->probes, "frequency.driver", "cppc_cpufreq"))) /* it has the file without a boost, too */
+             (off > 0 || !rp_known_is(p->probes, "frequency.driver", "cppc_cpufreq"))) /* as in doctor_host.c */
         put_fact(p, "turbo", off > 0 ? "on" : "off");
 }
 

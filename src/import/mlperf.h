@@ -2,11 +2,12 @@
  *
  * What:    what results/NAME/BENCHMARK/result_*.txt and systems/NAME.json of a round contain together.
  * Flow:    mllog.c reads every file -> rp_mlperf_run() of a log, rp_mlperf_add_system() of a description ->
- * rp_mlperf_finish() after the last file -> rp_mlperf_merge() for each row. Owner:   struct rp_import owns the
- * descriptions. Extend:  a benchmark is a row of `rules` in mlperf.c.
+ *          rp_mlperf_finish() after the last file -> rp_mlperf_merge() for each row.
+ * Owner:   struct rp_import owns the descriptions.
+ * Extend:  a benchmark is a row of `rules` in mlperf.c.
  *
  * Source:  mlcommons/training_policies at d73e20f1, training_rules.adoc, "Benchmark Results" and "Deprecated benchmarks
- * results"; names of benchmarks: mlcommons/logging at 7bbf7926, mlperf_logging/benchmark_meta.py.
+ *          results"; names of benchmarks: mlcommons/logging at 7bbf7926, mlperf_logging/benchmark_meta.py.
  */
 #pragma once
 

@@ -48,7 +48,8 @@ ALWAYS void step_packed(float32x4_t r[MR][V], const float *a, const float *b, co
 }
 
 /* Four k-steps in place, four rows after the other. */
-ALWAYS void steps_in_place(float32x4_t r[MR][V], const char *const row[MR], long at, const float *b, const int rows, const int vectors)
+ALWAYS void steps_in_place(float32x4_t r[MR][V], const char *const row[MR], long at, const float *b, const int rows,
+                           const int vectors)
 {
     UNROLL for (int first = 0; first < rows; first += 4)
     {
@@ -63,7 +64,8 @@ ALWAYS void steps_in_place(float32x4_t r[MR][V], const char *const row[MR], long
     }
 }
 
-ALWAYS void step_in_place(float32x4_t r[MR][V], const float *a, long lda, const float *b, const int rows, const int vectors)
+ALWAYS void step_in_place(float32x4_t r[MR][V], const float *a, long lda, const float *b, const int rows,
+                          const int vectors)
 {
     float32x4_t x[V], y;
     UNROLL for (int v = 0; v < vectors; v++) LOAD(x[v], b + 4 * v);

@@ -106,7 +106,8 @@ INLINE void load_eight(double *to, const float *from, RANGES *seen)
 {
     UNROLL for (int i = 0; i < 8; i += 4)
     {
-        const uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(from + i)), size = vandq_u32(bits, vdupq_n_u32(INT32_MAX));
+        const uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(from + i));
+        const uint32x4_t size = vandq_u32(bits, vdupq_n_u32(INT32_MAX));
         const uint32x4_t zero = vceqzq_u32(size);
         const int32x4_t exponent = vsubq_s32(vreinterpretq_s32_u32(vshrq_n_u32(size, 23)), vdupq_n_s32(127));
         const float32x4_t number = vreinterpretq_f32_u32(vbicq_u32(bits, zero));

@@ -227,7 +227,7 @@ void rp_doctor_turbo(struct rp_doctor *d)
     if (rp_known_over(d->probes, "frequency.no_turbo", 0))
         rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 0 >/sys/devices/system/cpu/intel_pstate/no_turbo", "off");
     else if (rp_known_number(d->probes, "frequency.boost", &n) == 0 && n == 0 &&
-             !rp_known_is(d->probes, "frequency.driver", "cppc_cpufreq")) /* has the file on all Arm processors, and none to switch on */
+             !rp_known_is(d->probes, "frequency.driver", "cppc_cpufreq")) /* has the file on Arm, without a boost */
         rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 1 >/sys/devices/system/cpu/cpufreq/boost", "off");
     if (rp_known_number(d->probes, "frequency.performance_max", &n) == 0 && n < 100)
         rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 100 >/sys/devices/system/cpu/intel_pstate/max_perf_pct", "clock held at %g %%", n);

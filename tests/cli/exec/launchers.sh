@@ -4,10 +4,6 @@
 # shellcheck disable=SC2086 # several words in $table
 . "$TEST_DIR/common.inc"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-new_key() {
-    REPRO_JOB_KEY=$("$REPRO" launch key)
-    export REPRO_JOB_KEY
-}
 # The log of the process that the launcher calls 1.
 # shellcheck disable=SC2016 # for that process
 second='[ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-}}" != 1 ] || exec ./train.sh 9 "$0"'

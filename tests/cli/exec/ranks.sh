@@ -3,10 +3,6 @@
 # ends all, and is what all end with; signals, and a process that is gone. timeout: 200
 # shellcheck disable=SC2086,SC2154 # several words in $table; process0 and 1 by eval
 . "$TEST_DIR/common.inc"
-new_key() {
-    REPRO_JOB_KEY=$("$REPRO" launch key)
-    export REPRO_JOB_KEY
-}
 job_port=$((20000 + $$ % 12000))
 # start N SIZE WORD...: that process of torchrun's variables in the background
 start() {

@@ -7,10 +7,6 @@ model="$bert --set train.accumulation_steps=4"
 short="$model --steps 2"
 # shellcheck disable=SC2086 # several words
 exit_of 0 "$REPRO" run $short -o one.repro.tar.zst
-new_key() {
-    REPRO_JOB_KEY=$("$REPRO" launch key)
-    export REPRO_JOB_KEY
-}
 one_bundle() { # LAUNCHER RANKS: of the last exit_of
     ranks_in job.repro.tar.zst "$2"
     same_bits one.repro.tar.zst job.repro.tar.zst
