@@ -38,7 +38,7 @@ struct rp_bundle {
     int n;
 };
 
-/* What a bundle is about, by its members: a run of this program, or a command of somebody else that it observed
+/* What a bundle is about, by its members: a run of this program, or another program's command that it observed
  * (`repro exec`), whose figures are those of the command's own log. members.def has the members of each. */
 enum rp_bundle_kind { RP_BUNDLE_ANY, RP_BUNDLE_RUN, RP_BUNDLE_COMMAND };
 enum rp_bundle_kind rp_bundle_kind(const struct rp_bundle *b); /* never ANY */

@@ -36,7 +36,7 @@ static int copy_input(int to, struct rp_err *err)
             return 0;
         total += (size_t)n;
         if (total > RP_BUNDLE_TOTAL_MAX)
-            return rp_fail(err, RP_MALFORMED, "standard input has more than %lu bytes, which no bundle has",
+            return rp_fail(err, RP_MALFORMED, "standard input has more than %lu bytes, more than any bundle",
                            RP_BUNDLE_TOTAL_MAX);
         if (rp_write_all(to, piece, (size_t)n) < 0)
             return rp_fail(err, RP_UNAVAILABLE, "no memory for standard input: %s", strerror(errno));
@@ -55,7 +55,7 @@ static int add_file(struct unpacked *u, const char *path, const char *name, stru
         return -1;
     u->total += bytes.size;
     if (u->total > RP_BUNDLE_TOTAL_MAX)
-        return rp_fail(err, RP_MALFORMED, "its files have more than %lu bytes, which no bundle has",
+        return rp_fail(err, RP_MALFORMED, "its files have more than %lu bytes, more than any bundle",
                        RP_BUNDLE_TOTAL_MAX);
     return rp_bundle_add(&u->bundle, name, bytes.data, bytes.size, err);
 }

@@ -339,7 +339,7 @@ const struct rp_command rp_cmd_challenge_answer = {
 const struct rp_command rp_cmd_challenge = {
     .name = "challenge",
     .operands = "",
-    .summary = "prove a speed to somebody who doubts it",
+    .summary = "prove a speed to a skeptic",
     .details =
         "A signature shows who claims a speed, not that it is true: the signer's clock and captures are the "
         "signer's word. But the bits of a run can be obtained only by computing them, so a run whose bits were "

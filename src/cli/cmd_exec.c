@@ -1,4 +1,4 @@
-/* `repro exec`: a command of somebody else, with captures, its raw output and its own log, in a signed bundle. */
+/* `repro exec`: another program's command, with captures, its raw output and its own log, in a signed bundle. */
 #include "cli/exec.h"
 
 #include "base/clock.h"
@@ -470,21 +470,21 @@ static int cmd_exec(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_exec = {
     .name = "exec",
     .operands = "-- COMMAND [ARG...]",
-    .summary = "run a training of others, and seal its log, output and machine",
+    .summary = "run another program's training, and seal its log, output and machine",
     .details =
         "The command runs as without repro: in this directory, with this environment and standard input. Its output "
         "appears at once, and its exit status is that of repro. Standard output and error are pipes: Python needs -u, "
         "or PYTHONUNBUFFERED=1, to write to them without delay.\n"
         "\n"
         "The bundle has captures of the machine before and after (the git state of this directory and the container "
-        "are in them), the words of the command, standard output and error, the file of --log, digests of the "
-        "program and of the files of --input and --output, times, peak memory and the ledger entry. 'verify', "
-        "'report' and 'compare' take it.\n"
+        "are in them), the command line, standard output and error, the file of --log, digests of the program and of "
+        "the files of --input and --output, times, peak memory and the ledger entry. 'verify', 'report' and 'compare' "
+        "take it.\n"
         "\n"
         "Figures come from the log alone: the importer reads the bytes in the bundle, and 'verify' reads them again. "
-        "What the log says of the speed is the command's own measurement, and every surface says so. Of the levels of "
-        "'repro help verify', authentic and consistent can be reached, computed and timed never. Without --log the "
-        "bundle has no figure of speed.\n"
+        "They are the command's own measurement, and every report says so. Such a bundle can reach the levels "
+        "authentic and consistent ('repro help verify'), never computed or timed. Without --log it has no figure of "
+        "speed.\n"
         "\n"
         "--log: FORMAT reads standard output, FORMAT:stderr standard error, FORMAT:FILE a file that the command "
         "writes, which must not exist before. Formats:\n"
@@ -494,8 +494,8 @@ const struct rp_command rp_cmd_exec = {
         "\n"
         "What is kept: of each stream and of the log at most 6 MiB, half from the beginning and half from the end. "
         "Words that look like credentials, the values of secret variables and, without --identify, names of persons "
-        "and machines are replaced by (withheld), in the words of the command too. Numbers stay. Look through a "
-        "bundle before you publish it: 'repro inspect BUNDLE " RP_LOG_STDOUT "'.\n"
+        "and machines are replaced by (withheld), in the command line too. Numbers stay. Look through a bundle before "
+        "you publish it: 'repro inspect BUNDLE " RP_LOG_STDOUT "'.\n"
         "\n"
         "GPUs that the command can use, by CUDA_VISIBLE_DEVICES, are sampled every 100 ms while it runs: clocks, "
         "power, temperature, throttling and utilization, with the figures that runs have. A long command keeps every "
@@ -503,14 +503,13 @@ const struct rp_command rp_cmd_exec = {
         "\n"
         "Several processes: start the launcher with repro ('repro exec -- torchrun train.py'), which makes one bundle "
         "of this host; or repro with the launcher ('srun repro exec -- python train.py'), which makes one bundle of "
-        "all hosts, sealed by process 0. For the latter every process needs the key of the job ('repro help launch'), "
-        "as "
-        "those of 'repro run' do, and the options of the launcher below are the same. The bundle has captures of every "
-        "host, and the end, output and files of every process; all but the log share 4 MiB. The log is that of the "
-        "first process in whose log the importer finds a figure: give all the same --log, or only the one that writes "
-        "it. When a process fails or is gone, the others get TERM, and KILL after 5 s; the bundle is sealed as failed, "
-        "and all end with the status of the process that failed first, or 7 if one is gone. If an MPI program ends "
-        "without MPI_Finalize, mpirun may end repro before it has sealed.\n"
+        "all hosts, sealed by process 0. The latter needs the key of the job in every process, and takes the options "
+        "of the launcher below, both as 'repro run' does ('repro help launch'). The bundle has captures of every "
+        "host, and the exit status, output and files of every process; all but the log share 4 MiB. The log is that "
+        "of the first process in whose log the importer finds a figure: give all the same --log, or only the one that "
+        "writes it. When a process fails or disappears, the others get TERM, and KILL after 5 s; the bundle is sealed "
+        "as failed, and all end with the status of the process that failed first, or 7 if one disappeared. If an MPI "
+        "program ends without MPI_Finalize, mpirun may end repro before it has sealed.\n"
         "\n"
         "Signals: INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command. Whatever ends it, the bundle is "
         "sealed, marked failed or incomplete if the status is not 0. Exit statuses 126 and 127: the command cannot "

@@ -1,4 +1,4 @@
-/* A command of somebody else: the results of its log, how it ended, its files, and the end of what it wrote. */
+/* Another program's command: the results of its log, how it ended, its files, and the end of what it wrote. */
 #include "page/section.h"
 
 #include "report/tables.h"

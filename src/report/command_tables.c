@@ -1,4 +1,4 @@
-/* A command of somebody else, as reports and pages show it: the results of its log, its words, its end and its files.
+/* Another program's command, as reports and pages show it: the results of its log, its words, its end and its files.
  */
 #include "report/tables.h"
 
@@ -185,7 +185,7 @@ void rp_table_command(struct rp_doc *d, struct rp_run_documents *r)
     RP_BUF words = {0};
     rp_doc_line(
         d,
-        "repro did not train here: it observed a command of somebody else. Every figure of speed is " RP_MEASURED_BY_LOG
+        "repro did not train here: it observed another program's command. Every figure of speed is " RP_MEASURED_BY_LOG
         "; nothing was trained again, and no clock but the signer's bounds it.");
     put_log(d, r);
     for (int64_t i = 0; i < c->argv_n; i++)

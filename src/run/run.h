@@ -30,7 +30,7 @@ struct rp_run_documents {
     int references;
     struct rp_facts facts;
     struct rp_figures figures;
-    /* Of a command of somebody else, else NULL: both members. Then `facts` and `figures` have what these share with a
+    /* Of another program's command, else NULL: both members. Then `facts` and `figures` have what these share with a
      * run (status, times, program, ledger, clocks and hosts of processes, telemetry of all devices, changes of
      * the machines; recipe_name is the command's name); there are no ranks, no recipe and no records, and other texts are empty. */
     struct rp_command_facts *command;
@@ -136,7 +136,7 @@ int rp_facts_same_build(
     const struct rp_facts *f); /* a clean build of the commit of this program made it, and this one is clean */
 /* The rate of a run, or that of the only result in the log of a command; NaN: unknown. *unit: "" where it is. */
 double rp_run_throughput(const struct rp_run_documents *d, const char **unit);
-#define RP_MEASURED_BY_LOG "measured by its own log" /* what every surface says of the figures of a command */
+#define RP_MEASURED_BY_LOG "measured by its own log" /* said wherever a command's figures are shown */
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
 int64_t rp_facts_ledger_gap(const struct rp_facts *f);
 /* The rate of the only counter, tokens, where every sample has the same number of them; else 0. */

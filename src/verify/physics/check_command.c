@@ -1,4 +1,4 @@
-/* The command of somebody else: its times, and the telemetry of the GPUs that it could use. */
+/* Another program's command: its times, and the telemetry of the GPUs that it could use. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/topology/pci.h"

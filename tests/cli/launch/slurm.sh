@@ -62,7 +62,7 @@ exit_of 0 srun -n 2 "$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --batch-si
     jq -e '.status == "complete" and (.rank | length) == 2 and .launch.launcher == "srun"' >answer.txt || fail "the bundle of srun"
 exit_of 0 "$REPRO" verify job.repro.tar.zst --replay 1
 
-# A command of somebody else under srun: one bundle with the log of task 1; a task that fails ends the others.
+# Another program's command under srun: one bundle with the log of task 1; a task that fails ends the others.
 rm job.repro.tar.zst
 # shellcheck disable=SC2016 # for the tasks
 words='[ "$SLURM_PROCID" = 1 ] || exec sleep "$0"

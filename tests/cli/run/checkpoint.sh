@@ -56,7 +56,7 @@ mkdir -p taken/model.safetensors
 refused 2 --save taken --force
 refused 3 --save missing/dir/
 refused 2 --save low.safetensors --set run.save_precision=bf16
-# A recipe of somebody else makes no directory outside, also not through a link.
+# A stranger's recipe makes no directory outside, also not through a link.
 mkdir elsewhere here
 ln -s ../elsewhere here/out
 cd here
