@@ -1,10 +1,27 @@
 /* Batch norm. Limited by memory: statistics in one pass, their use in another, since every element depends on all rows.
- * Compiled once per instruction set by ops_<isa>.c. */
+ * The mean comes with x from conv_forward. Forward reads x for the variance, then x and the addend, and writes y.
+ * Backward reads dy, x and, of a relu, y for the sums, and the same again for dx; where an addend has a gradient the
+ * first pass writes it, over dy as a rule, and the second reads that and x. Compiled once per instruction set by
+ * ops_<isa>.c. */
 
-/* Rows are read as they lie in memory, which is twice as fast as 128 columns of many rows at a time: the sums pass through L1 instead.
- * Short rows follow each other closely enough for several at a time, which load and store the sums once. */
+/* Rows are read as they lie in memory, which is twice as fast as 128 columns of many rows at a time: the sums pass
+ * through L1 instead. Short rows follow each other closely enough for several at a time, which load the vectors of the
+ * columns, and load and store the sums, once. */
 #define BATCH_ROWS 4
 #define BATCH_SHORT 128
+
+/* Runs the statement for rows r..end, `some` of them from row r on at a time, which is a constant there. */
+#define BATCH_EACH(width, r, end, statement)                                                                           \
+    do {                                                                                                               \
+        for (; (width) <= BATCH_SHORT && (r) + BATCH_ROWS <= (end); (r) += BATCH_ROWS) {                               \
+            const int some = BATCH_ROWS;                                                                               \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        for (; (r) < (end); (r)++) {                                                                                   \
+            const int some = 1;                                                                                        \
+            statement;                                                                                                 \
+        }                                                                                                              \
+    } while (0)
 
 /* An output of at least this many bytes bypasses the caches: it would be evicted before it is read again, and a plain
  * store reads each line first. The pool's locked atomic additions order such stores like others. */
@@ -22,6 +39,13 @@ struct batch_job {
 static long batch_rows(const struct batch_job *o, int part)
 {
     return least_of(RP_COLSUM_ROWS, o->rows - (long)part * RP_COLSUM_ROWS);
+}
+
+/* The sums take the last rows first: what computed the tensor wrote them last, and the second pass begins with those
+ * that the sums read last. What the caches still hold is not read from memory. */
+static int batch_from_last(const struct batch_job *o, int part)
+{
+    return blocks_of(o->rows, RP_COLSUM_ROWS) - 1 - part;
 }
 
 static int batch_streams(const float *y, long rows, long width)
@@ -58,42 +82,47 @@ RP_LANE void batch_variance_rows(const struct batch_job *o, long r0, const int r
 static void batch_variance_part(void *arg, int part, int thread)
 {
     const struct batch_job *o = arg;
-    const long end = (long)part * RP_COLSUM_ROWS + batch_rows(o, part);
-    float *sum = o->sum + part * o->width;
-    long r = (long)part * RP_COLSUM_ROWS;
+    const int block = batch_from_last(o, part);
+    float *sum = o->sum + block * o->width;
+    long r = (long)block * RP_COLSUM_ROWS;
+    const long end = r + batch_rows(o, block);
     (void)thread;
     memset(sum, 0, (size_t)o->width * sizeof *sum);
-    for (; o->width <= BATCH_SHORT && r + BATCH_ROWS <= end; r += BATCH_ROWS)
-        batch_variance_rows(o, r, BATCH_ROWS, sum);
-    for (; r < end; r++)
-        batch_variance_rows(o, r, 1, sum);
+    BATCH_EACH(o->width, r, end, batch_variance_rows(o, r, some, sum));
 }
 
-RP_LANE void batch_apply_row(const struct batch_job *o, long r, const int add, const int relu, const int stream)
+RP_LANE void batch_apply_rows(const struct batch_job *o, long r0, const int rows, const int add, const int relu,
+                              const int stream)
 {
-    const float *x = o->x + r * o->width, *a = add ? o->add + r * o->width : NULL;
-    float *y = o->y + r * o->width;
+    const long at = r0 * o->width;
+    const float *x = o->x + at, *a = add ? o->add + at : NULL;
+    float *y = o->y + at;
     EACH_VECTOR(o->width, {
-        const vf xhat = (vget(x + j, n) - vget(o->mean + j, n)) * vget(o->rstd + j, n);
-        vf v = vfma(xhat, vget(o->gamma + j, n), vget(o->beta + j, n));
-        if (add)
-            v = v + vget(a + j, n);
-        batch_put(y + j, relu ? vmax(v, vset1(0.0f)) : v, n, stream);
+        const vf mean = vget(o->mean + j, n);
+        const vf rstd = vget(o->rstd + j, n);
+        const vf gamma = vget(o->gamma + j, n);
+        const vf beta = vget(o->beta + j, n);
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            const long i = r * o->width + j;
+            vf v = vfma((vget(x + i, n) - mean) * rstd, gamma, beta);
+            if (add)
+                v = v + vget(a + i, n);
+            batch_put(y + i, relu ? vmax(v, vset1(0.0f)) : v, n, stream);
+        }
     });
 }
 
-RP_LANE void batch_apply_rows(const struct batch_job *o, long r, long end, const int stream)
+RP_LANE void batch_apply(const struct batch_job *o, long r, long end, const int stream)
 {
-    for (; r < end; r++) {
-        if (o->add && o->relu)
-            batch_apply_row(o, r, 1, 1, stream);
-        else if (o->add)
-            batch_apply_row(o, r, 1, 0, stream);
-        else if (o->relu)
-            batch_apply_row(o, r, 0, 1, stream);
-        else
-            batch_apply_row(o, r, 0, 0, stream);
-    }
+    if (o->add && o->relu)
+        BATCH_EACH(o->width, r, end, batch_apply_rows(o, r, some, 1, 1, stream));
+    else if (o->add)
+        BATCH_EACH(o->width, r, end, batch_apply_rows(o, r, some, 1, 0, stream));
+    else if (o->relu)
+        BATCH_EACH(o->width, r, end, batch_apply_rows(o, r, some, 0, 1, stream));
+    else
+        BATCH_EACH(o->width, r, end, batch_apply_rows(o, r, some, 0, 0, stream));
 }
 
 static void batch_apply_part(void *arg, int part, int thread)
@@ -102,9 +131,9 @@ static void batch_apply_part(void *arg, int part, int thread)
     const long r0 = (long)part * RP_COLSUM_ROWS, end = r0 + batch_rows(o, part);
     (void)thread;
     if (o->stream)
-        batch_apply_rows(o, r0, end, 1);
+        batch_apply(o, r0, end, 1);
     else
-        batch_apply_rows(o, r0, end, 0);
+        batch_apply(o, r0, end, 0);
 }
 
 static void cpu_batchnorm_apply(struct rp_dev *dev, const struct rp_batchnorm *a)
@@ -133,11 +162,13 @@ static void cpu_batchnorm_forward(struct rp_dev *dev, const struct rp_batchnorm 
         cpu_batchnorm_apply(dev, a);
 }
 
-/* Adds dz*xhat and dz of `rows` rows from r0. */
-RP_LANE void batch_sums_rows(const struct batch_job *o, long r0, const int rows, float *sum, float *second, const int kept)
+/* Adds dz*xhat and dz of `rows` rows from r0, and writes dz if it is wanted. */
+RP_LANE void batch_sums_rows(const struct batch_job *o, long r0, const int rows, float *sum, float *second,
+                             const int kept, const int dadd)
 {
     const long at = r0 * o->width;
     const float *dy = o->dy + at, *x = o->x + at, *y = kept ? o->kept + at : NULL;
+    float *da = dadd ? o->dadd + at : NULL;
     EACH_VECTOR(o->width, {
         const vf mean = vget(o->mean + j, n);
         const vf rstd = vget(o->rstd + j, n);
@@ -149,6 +180,8 @@ RP_LANE void batch_sums_rows(const struct batch_job *o, long r0, const int rows,
             vf dz = vget(dy + i, n);
             if (kept)
                 dz = vpositive(vget(y + i, n), dz);
+            if (dadd)
+                vput(da + i, dz, n);
             s = s + dz * ((vget(x + i, n) - mean) * rstd);
             t = t + dz;
         }
@@ -157,59 +190,56 @@ RP_LANE void batch_sums_rows(const struct batch_job *o, long r0, const int rows,
     });
 }
 
-RP_LANE void batch_sums(const struct batch_job *o, long r, long end, float *sum, float *second, const int kept)
-{
-    for (; o->width <= BATCH_SHORT && r + BATCH_ROWS <= end; r += BATCH_ROWS)
-        batch_sums_rows(o, r, BATCH_ROWS, sum, second, kept);
-    for (; r < end; r++)
-        batch_sums_rows(o, r, 1, sum, second, kept);
-}
-
 /* 64-row sums of dz*xhat and of dz. */
 static void batch_sums_part(void *arg, int part, int thread)
 {
     const struct batch_job *o = arg;
-    const long r0 = (long)part * RP_COLSUM_ROWS, end = r0 + batch_rows(o, part);
-    float *sum = o->sum + part * o->width, *second = o->second + part * o->width;
+    const int block = batch_from_last(o, part);
+    float *sum = o->sum + block * o->width, *second = o->second + block * o->width;
+    long r = (long)block * RP_COLSUM_ROWS;
+    const long end = r + batch_rows(o, block);
     (void)thread;
     memset(sum, 0, (size_t)o->width * sizeof *sum);
     memset(second, 0, (size_t)o->width * sizeof *second);
-    if (o->kept)
-        batch_sums(o, r0, end, sum, second, 1);
+    if (o->kept && o->dadd)
+        BATCH_EACH(o->width, r, end, batch_sums_rows(o, r, some, sum, second, 1, 1));
+    else if (o->kept)
+        BATCH_EACH(o->width, r, end, batch_sums_rows(o, r, some, sum, second, 1, 0));
+    else if (o->dadd)
+        BATCH_EACH(o->width, r, end, batch_sums_rows(o, r, some, sum, second, 0, 1));
     else
-        batch_sums(o, r0, end, sum, second, 0);
+        BATCH_EACH(o->width, r, end, batch_sums_rows(o, r, some, sum, second, 0, 0));
 }
 
-RP_LANE void batch_gradient_row(const struct batch_job *o, long r, const int kept, const int dadd, const int stream)
+RP_LANE void batch_gradient_rows(const struct batch_job *o, long r0, const int rows, const int kept, const int stream)
 {
-    const long at = r * o->width;
+    const long at = r0 * o->width;
     const float *dy = o->dy + at, *x = o->x + at, *y = kept ? o->kept + at : NULL;
-    float *dx = o->y + at, *da = dadd ? o->dadd + at : NULL;
+    float *dx = o->y + at;
     EACH_VECTOR(o->width, {
-        vf dz = vget(dy + j, n);
+        const vf mean = vget(o->mean + j, n);
         const vf rstd = vget(o->rstd + j, n);
-        const vf xhat = (vget(x + j, n) - vget(o->mean + j, n)) * rstd;
-        if (kept)
-            dz = vpositive(vget(y + j, n), dz);
-        if (dadd)
-            batch_put(da + j, dz, n, stream);
-        const vf centred = vfnma(xhat, vget(o->s2 + j, n), dz - vget(o->s1 + j, n));
-        batch_put(dx + j, centred * (vget(o->gamma + j, n) * rstd), n, stream);
+        const vf s1 = vget(o->s1 + j, n);
+        const vf s2 = vget(o->s2 + j, n);
+        const vf scale = vget(o->gamma + j, n) * rstd;
+        UNROLL for (int r = 0; r < rows; r++)
+        {
+            const long i = r * o->width + j;
+            vf dz = vget(dy + i, n);
+            if (kept)
+                dz = vpositive(vget(y + i, n), dz);
+            const vf xhat = (vget(x + i, n) - mean) * rstd;
+            batch_put(dx + i, vfnma(xhat, s2, dz - s1) * scale, n, stream);
+        }
     });
 }
 
-RP_LANE void batch_gradient_rows(const struct batch_job *o, long r, long end, const int stream)
+RP_LANE void batch_gradient(const struct batch_job *o, long r, long end, const int stream)
 {
-    for (; r < end; r++) {
-        if (o->kept && o->dadd)
-            batch_gradient_row(o, r, 1, 1, stream);
-        else if (o->kept)
-            batch_gradient_row(o, r, 1, 0, stream);
-        else if (o->dadd)
-            batch_gradient_row(o, r, 0, 1, stream);
-        else
-            batch_gradient_row(o, r, 0, 0, stream);
-    }
+    if (o->kept)
+        BATCH_EACH(o->width, r, end, batch_gradient_rows(o, r, some, 1, stream));
+    else
+        BATCH_EACH(o->width, r, end, batch_gradient_rows(o, r, some, 0, stream));
 }
 
 static void batch_gradient_part(void *arg, int part, int thread)
@@ -218,9 +248,9 @@ static void batch_gradient_part(void *arg, int part, int thread)
     const long r0 = (long)part * RP_COLSUM_ROWS, end = r0 + batch_rows(o, part);
     (void)thread;
     if (o->stream)
-        batch_gradient_rows(o, r0, end, 1);
+        batch_gradient(o, r0, end, 1);
     else
-        batch_gradient_rows(o, r0, end, 0);
+        batch_gradient(o, r0, end, 0);
 }
 
 static void cpu_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm_grad *g)
@@ -233,13 +263,17 @@ static void cpu_batchnorm_backward(struct rp_dev *dev, const struct rp_batchnorm
     struct batch_job o = {.y = g->dx, .dadd = g->dadd, .x = g->x, .mean = g->mean, .rstd = g->rstd, .gamma = g->gamma,
                           .dy = g->dy, .kept = g->y, .sum = sum, .second = second, .s1 = s1, .s2 = s2, .rows = g->rows,
                           .width = g->width};
-    o.stream = batch_streams(g->dx, g->rows, g->width) && (!g->dadd || batch_streams(g->dadd, g->rows, g->width));
+    o.stream = batch_streams(g->dx, g->rows, g->width);
     rp_pool_run(cpu->pool, blocks, batch_sums_part, &o);
     colsum_finish(cpu, 2, (float *const[3]){g->dgamma, g->dbeta}, (float *const[3]){sum, second}, g->rows, g->width);
     EACH_VECTOR((long)g->width, {
         vput(s1 + j, vget(g->dbeta + j, n) * inv, n);
         vput(s2 + j, vget(g->dgamma + j, n) * inv, n);
     });
+    if (g->dadd) { /* it is dz: neither dy nor y is read again */
+        o.dy = g->dadd;
+        o.kept = NULL;
+    }
     rp_pool_run(cpu->pool, blocks, batch_gradient_part, &o);
     low_store(dev, g->dx, (size_t)g->rows * (size_t)g->width);
 }
