@@ -182,6 +182,12 @@ static const struct {
     {CONV(12, 2, 3, 9, 2, 3, 49, 3, 3, 1, 1, 1), 0},
     {CONV(10, 4, 4, 6, 4, 4, 30, 2, 2, 1, 0, 0), 0},
     {CONV(40, 1, 3, 8, 1, 3, 16, 5, 3, 1, 2, 1), 0},
+    /* weight gradients whose columns are packed as x lies in memory: several chains, several chunks of a row of taps */
+    {CONV(1, 45, 37, 16, 45, 37, 40, 3, 3, 1, 1, 1), 1},
+    {CONV(1, 33, 40, 64, 33, 40, 20, 3, 3, 1, 1, 1), 1},
+    {CONV(2, 30, 20, 48, 30, 20, 17, 5, 5, 1, 2, 2), 1},
+    {CONV(1, 40, 30, 24, 40, 30, 9, 2, 2, 1, 0, 1), 1},
+    {CONV(1, 33, 60, 16, 33, 60, 24, 1, 5, 1, 0, 2), 1},
 };
 static const struct rp_conv pools[] = {
     CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0),   CONV(2, 11, 8, 33, 6, 4, 33, 3, 3, 2, 1, 1), CONV(2, 8, 8, 20, 4, 4, 20, 3, 3, 2, 0, 0),

@@ -361,11 +361,34 @@ static void conv_scatter(const struct conv_worker *w, long i, int rows, const fl
     }
 }
 
-/* The tile after this one, and source lines of the strip after this one: tile q fetches rows q and q + panels of it. */
-static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, long panel)
+/* Pixels of the image that the strip after this one is the first to gather: those of its last row of taps, as lines
+ * that follow each other. Its other rows were gathered for pixels above it. */
+struct conv_lines {
+    const char *at;
+    long count;
+};
+
+static struct conv_lines conv_new_lines(const struct conv_worker *w, long i)
 {
     const struct conv_job *o = w->job;
-    const long mr = o->kernel->mr, panels = w->end_panel - w->panel, row = panel - w->panel;
+    const long length = o->pixels * o->channels, mr = o->kernel->mr, next = i + mr;
+    const long run = (o->dh_run < 0 ? w->k0 : w->k1 - 1) / length;
+    if (o->is_plain || next >= w->i1)
+        return (struct conv_lines){NULL, 0};
+    const struct conv_pixel p = conv_pixel_at(w->region, next);
+    const long h = conv_clamp(p.h * o->step + o->dh + run / o->runs_w * o->dh_run, 0, o->image_h - 1);
+    const long c = conv_clamp(p.w * o->step + o->dw + o->pixels - 1, 0, o->image_w - 1);
+    const float *at = o->image + ((p.n * o->image_h + h) * o->image_w + c) * o->channels;
+    return (struct conv_lines){(const char *)at,
+                               least_of(mr, w->i1 - next) * o->step * o->channels * (long)sizeof *at / 64};
+}
+
+/* The tile after this one, and source lines of the strip after this one: in place, tile q fetches rows q and q + panels
+ * of it; of what is gathered, as many new lines as there are hints, one tile after another. */
+static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, long panel, const struct conv_lines *lines)
+{
+    const struct conv_job *o = w->job;
+    const long mr = o->kernel->mr, panels = w->end_panel - w->panel, row = panel - w->panel, hints = t->k / 16;
     const int follows = i + 2 * mr <= w->i1;
     t->next_c = panel + 1 < w->end_panel ? t->c + conv_columns(&o->panels, panel)
                 : follows                ? t->c + mr * t->ldc - (conv_column(&o->panels, panel) - w->col)
@@ -374,6 +397,10 @@ static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, lon
         const int fetches = o->is_plain && follows && row + s * panels < mr;
         t->ahead[s].at = (const char *)(fetches ? t->a + (mr + row + s * panels) * t->lda : t->a);
         t->ahead[s].step = fetches ? 64 : 0;
+        if ((2 * row + s) * hints < lines->count) {
+            t->ahead[s].at = lines->at + (2 * row + s) * hints * 64;
+            t->ahead[s].step = 64;
+        }
     }
 }
 
@@ -392,6 +419,7 @@ static void conv_strip(const struct conv_worker *w, long i, int rows)
         t.lda = CONV_STRIP_LD;
         conv_gather(o, w->region, w->strip, i, rows, w->k0, w->k1);
     }
+    const struct conv_lines lines = conv_new_lines(w, i);
     for (long panel = w->panel; panel < w->end_panel; panel++) {
         const long col = conv_column(&o->panels, panel) - w->col;
         t.cols = (int)conv_columns(&o->panels, panel);
@@ -400,7 +428,7 @@ static void conv_strip(const struct conv_worker *w, long i, int rows)
         t.from = w->begins ? NULL : chain + col;
         t.sum = w->ends && w->follows ? sum + col : NULL;
         t.add = to_out && o->add ? o->add + at * o->n + w->col + col : NULL;
-        conv_aim(w, &t, i, panel);
+        conv_aim(w, &t, i, panel, &lines);
         o->kernel->in_place(&t, rows);
     }
     if (w->last && !to_out)

@@ -1,5 +1,5 @@
-/* The weight gradient of a convolution as a GEMM over pixels, see struct rp_conv: dw[oc, (kh, kw, ic)] = chains over rows of dy[row, oc] *
- * x[row, (kh, kw, ic)]. Compiled once per instruction set by ops_<isa>.c.
+/* The weight gradient of a convolution as a GEMM over pixels, see struct rp_conv: dw[oc, (kh, kw, ic)] = chains over
+ * rows of dy[row, oc] * x[row, (kh, kw, ic)]. Compiled once per instruction set by ops_<isa>.c.
  *
  *                 columns of x, gathered for a chain: panels of nr columns, [panel][row][nr]
  *                      +----+----+----+
@@ -12,8 +12,12 @@
  * columns of the next chain: a row of the slab, and one of the columns, per 16 k-steps (struct rp_gemm_copy). A slab is
  * four lines of a row because single lines of rows that are kilobytes apart come from memory at half the speed.
  *
- * A task is a group of RP_CONV_GROUP rows x a chunk of columns x a part of the output channels. The sums of groups are in `work`; a
- * balanced tree adds them. */
+ * x lies so if an output pixel is an input pixel at the same place: then tap (kh, kw) of row r is row
+ * r + (kh - pad_top) * in_w + (kw - pad_left) of x, also where r is the first of the next row of pixels. Taps outside
+ * the image get what happens to lie there, and are set to +0 before the columns are used (wgrad_clear).
+ *
+ * A task is a group of RP_CONV_GROUP rows x a chunk of columns x a part of the output channels. The sums of groups are
+ * in `work`; a balanced tree adds them. */
 
 /* Scratch of a thread: columns, in two buffers if tiles pack those of the next chain; then two slabs of dy. */
 #define WGRAD_HALF (RP_CONV_COLS / 2)                     /* columns of one of two buffers */
@@ -30,6 +34,7 @@ struct wgrad_job {
     float *out;                     /* [group, out_c, taps] */
     struct conv_panels panels;
     int streams;                    /* x lies in memory as the columns do, in whole vectors: tiles pack it */
+    long run_panels, run_chunks;    /* of a row of taps, whose columns lie side by side, or if x is gathered of all */
     long rows, taps, chunks, parts, part_rows; /* parts of the output channels */
 };
 
@@ -160,15 +165,79 @@ static struct wgrad_stream wgrad_stream_of(const struct wgrad_task *w, const str
     return x;
 }
 
-/* x of the chain from row r0 on, if it can be packed as it lies in memory. */
+/* The row of taps of the columns of a task that streams, and the first of its columns among those of the row. */
+static long wgrad_tap_row(const struct wgrad_task *w, long *first)
+{
+    const long length = (long)w->job->c->kernel_w * w->job->c->in_c;
+    *first = w->col % length;
+    return w->col / length;
+}
+
+/* Where the columns of row r begin in x, in floats: possibly before or after its elements. */
+static long wgrad_column_at(const struct wgrad_task *w, long r)
+{
+    const struct rp_conv *c = w->job->c;
+    long first;
+    const long kh = wgrad_tap_row(w, &first);
+    return (r + (kh - c->pad_top) * c->in_w - c->pad_left) * c->in_c + first;
+}
+
+/* Rows of the chain from row r0 on. */
+static long wgrad_chain_rows(const struct wgrad_task *w, long r0)
+{
+    return r0 < w->end ? least_of(RP_CONV_CHAIN, w->end - r0) : 0;
+}
+
+/* Whether the chain from row r0 on can be packed as x lies in memory: all that is read is inside. */
+static int wgrad_can_stream(const struct wgrad_task *w, long r0)
+{
+    const struct wgrad_job *o = w->job;
+    const long rows = wgrad_chain_rows(w, r0);
+    return o->streams && rows && wgrad_column_at(w, r0) >= 0 &&
+           wgrad_column_at(w, r0 + rows - 1) + w->cols <= o->rows * o->c->in_c;
+}
+
+/* x of the chain from row r0 on. */
 static struct wgrad_stream wgrad_columns_of(const struct wgrad_task *w, long r0, float *to)
 {
     const struct wgrad_job *o = w->job;
-    const long rows = r0 < w->end ? least_of(RP_CONV_CHAIN, w->end - r0) : 0;
-    struct wgrad_stream x = {.from = o->x + r0 * o->taps + w->col, .to = to, .at = w->b_at, .step = o->taps,
-                             .to_step = o->kernel->nr, .vectors = w->cols / o->kernel->lanes, .rows = rows};
-    x.after = r0 + RP_CONV_CHAIN < w->end ? o->x + (r0 + RP_CONV_CHAIN) * o->taps + w->col : NULL;
+    struct wgrad_stream x = {.from = o->x + wgrad_column_at(w, r0), .to = to, .at = w->b_at, .step = o->c->in_c,
+                             .to_step = o->kernel->nr, .vectors = w->cols / o->kernel->lanes, .rows = wgrad_chain_rows(w, r0)};
+    if (wgrad_can_stream(w, r0 + RP_CONV_CHAIN))
+        x.after = o->x + wgrad_column_at(w, r0 + RP_CONV_CHAIN);
     return x;
+}
+
+/* Columns a..b of row r, counted from the first of the task, become +0. */
+static void wgrad_clear_columns(const struct wgrad_task *w, float *columns, long r, long a, long b)
+{
+    const long nr = w->job->kernel->nr;
+    for (long j = a > 0 ? a : 0; j < b && j < w->cols;) {
+        const long end = least_of(least_of(b, w->cols), (j / nr + 1) * nr);
+        conv_zero(columns + (j / nr * RP_CONV_CHAIN + r) * nr + j % nr, end - j);
+        j = end;
+    }
+}
+
+/* Taps outside the image, of a chain that was packed as x lies in memory. */
+static void wgrad_clear(const struct wgrad_task *w, float *columns, const struct wgrad_slab *s)
+{
+    const struct rp_conv *c = w->job->c;
+    long first, oh = s->r0 / c->out_w % c->out_h, ow = s->r0 % c->out_w;
+    const long kh = wgrad_tap_row(w, &first);
+    for (long r = 0; r < s->rows; r++) {
+        const long h = oh + kh - c->pad_top, left = c->pad_left - ow, right = c->in_w + left;
+        if (h < 0 || h >= c->in_h)
+            wgrad_clear_columns(w, columns, r, 0, w->cols);
+        else if (left > 0)
+            wgrad_clear_columns(w, columns, r, -first, left * c->in_c - first);
+        if (right < c->kernel_w)
+            wgrad_clear_columns(w, columns, r, right * c->in_c - first, c->kernel_w * c->in_c - first);
+        if (++ow == c->out_w) {
+            ow = 0;
+            oh = oh + 1 == c->out_h ? 0 : oh + 1;
+        }
+    }
 }
 
 /* dy of channels that do not fill a group. */
@@ -226,13 +295,20 @@ static void wgrad_layout(struct wgrad_task *w, float *scratch)
 static void wgrad_next_chain(struct wgrad_task *w, const struct wgrad_slab *s)
 {
     const struct wgrad_job *o = w->job;
+    w->b_flip = o->streams && !w->b_flip;
+    float *columns = w->b[w->b_flip];
     w->stream[1] = (struct wgrad_stream){.rows = 0};
-    if (o->streams) {
-        w->b_flip = !w->b_flip;
-        w->stream[1] = wgrad_columns_of(w, s->r0 + RP_CONV_CHAIN, w->b[!w->b_flip]);
+    if (wgrad_can_stream(w, s->r0)) {
+        const struct wgrad_stream all = wgrad_columns_of(w, s->r0, columns);
+        if (s->r0 == w->first)
+            wgrad_pack(o, &all, 0, all.rows);
+        if (o->taps > o->c->in_c)
+            wgrad_clear(w, columns, s);
     } else {
-        wgrad_gather(o, w->b[0], s->r0, s->rows, w->panel, w->end_panel);
+        wgrad_gather(o, columns, s->r0, s->rows, w->panel, w->end_panel);
     }
+    if (wgrad_can_stream(w, s->r0 + RP_CONV_CHAIN))
+        w->stream[1] = wgrad_columns_of(w, s->r0 + RP_CONV_CHAIN, w->b[!w->b_flip]);
     w->stream[1].tiles = blocks_of(w->end_channel - w->channel, o->kernel->mr) * (w->end_panel - w->panel);
 }
 
@@ -240,11 +316,12 @@ static void wgrad_part(void *arg, int part, int thread)
 {
     const struct wgrad_job *o = arg;
     const long chunk = part / o->parts % o->chunks, group = part / o->parts / o->chunks;
+    const long run = chunk / o->run_chunks, i = chunk % o->run_chunks;
     struct wgrad_task w = {.job = o, .out = o->out + group * o->c->out_c * o->taps, .b_flip = o->streams};
     w.first = group * RP_CONV_GROUP;
     w.end = least_of(o->rows, w.first + RP_CONV_GROUP);
-    w.panel = chunk * o->panels.count / o->chunks;
-    w.end_panel = (chunk + 1) * o->panels.count / o->chunks;
+    w.panel = run * o->run_panels + i * o->run_panels / o->run_chunks;
+    w.end_panel = run * o->run_panels + (i + 1) * o->run_panels / o->run_chunks;
     w.col = conv_column(&o->panels, w.panel);
     w.cols = conv_column(&o->panels, w.end_panel) - w.col;
     w.channel = part % o->parts * o->part_rows;
@@ -254,10 +331,6 @@ static void wgrad_part(void *arg, int part, int thread)
                               .channels = least_of(RP_CONV_SLAB, w.end_channel - w.channel)};
     w.stream[0] = wgrad_stream_of(&w, &slab, w.a[0]);
     wgrad_pack(o, &w.stream[0], 0, slab.rows);
-    if (o->streams) {
-        w.stream[1] = wgrad_columns_of(&w, w.first, w.b[0]);
-        wgrad_pack(o, &w.stream[1], 0, slab.rows);
-    }
     while (slab.rows) {
         const struct wgrad_slab next = wgrad_slab_after(&w, slab);
         if (slab.channel == w.channel)
@@ -284,8 +357,11 @@ static void cpu_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const
     RP_BUG_IF(cpu->scratch_each < rp_cpu_conv_private());
     o.out = groups > 1 ? work : dw;
     o.panels = conv_panels_of(o.kernel, o.taps);
-    o.streams = c->kernel_h == 1 && c->kernel_w == 1 && c->stride == 1 && o.taps % o.kernel->lanes == 0;
-    o.chunks = blocks_of(o.panels.count, (o.streams ? WGRAD_HALF : CONV_COLS) / o.kernel->nr);
+    o.streams = c->stride == 1 && c->in_h == c->out_h && c->in_w == c->out_w && c->in_c % o.kernel->lanes == 0 &&
+                (o.taps == c->in_c || c->kernel_w * c->in_c % o.kernel->nr == 0); /* no narrow panels */
+    o.run_panels = o.panels.count / (o.streams ? c->kernel_h : 1);
+    o.run_chunks = blocks_of(o.run_panels, (o.streams ? WGRAD_HALF : CONV_COLS) / o.kernel->nr);
+    o.chunks = o.panels.count / o.run_panels * o.run_chunks;
     o.parts = 1;
     while (groups * o.chunks * o.parts < 4 * cpu->threads && o.parts * 64 < c->out_c)
         o.parts++;
