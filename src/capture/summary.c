@@ -333,6 +333,12 @@ static void show_gpu_state(struct summary_page *p, const json_t *const *gpu, int
         put_fact(p, "NVLink", rp_buf_text(&links));
 }
 
+/* Where the kernel's part is not a module of NVIDIA's: on a Jetson, and in WSL. */
+static int has_driver_library(const struct summary_page *p)
+{
+    return json_object_get(rp_group(p->probes, "cuda.libraries"), "libcuda.so.1") != NULL;
+}
+
 static void show_gpus(struct summary_page *p)
 {
     const json_t *gpu[MAX_GPUS];
@@ -356,7 +362,7 @@ static void show_gpus(struct summary_page *p)
     if (!n && !rp_known(p->probes, "nvidia.version") &&
         (rp_known(p->probes, "gpu.nccl_version") || json_object_size(rp_group(p->probes, "cuda.libraries")) ||
          json_object_size(rp_group(p->probes, "cuda.toolkits")) || (rp_group(p->probes, "nvidia") && !rp_group(p->probes, "cpu"))))
-        put_fact(p, "driver", "no NVIDIA driver");
+        put_fact(p, "driver", has_driver_library(p) ? "its library alone, without a version" : "no NVIDIA driver");
     put_form(p, "NCCL", "{gpu.nccl_version}");
     if (*why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
         put_fact(p, "not queried", why);

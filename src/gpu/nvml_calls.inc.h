@@ -368,6 +368,8 @@ CALLER(p2p)
 static const char *const memory_types[][2] = {
     {"HBM3e", "HBM3e"},         {"HBM3", "HBM3"},           {"HBM2e", "HBM2e"},         {"HBM2", "HBM2"},
     {"B300", "HBM3e"},          {"B200", "HBM3e"},          {"H200", "HBM3e"},          {"H100 NVL", "HBM3"},
+    {"GB300", "HBM3e"},         {"GB200", "HBM3e"},         {"GH200", "HBM3"},          {"GB10", "LPDDR5X"},
+    {"Thor", "LPDDR5X"},        {"Orin", "LPDDR5"},         {"T4G", "GDDR6"},
     {"H100 PCIe", "HBM2e"},     {"A100 80GB", "HBM2e"},     {"A100-SXM4-80GB", "HBM2e"}, {"A100-SXM4-40GB", "HBM2"},
     {"A100-PCIE-40GB", "HBM2"}, {"A30", "HBM2"},            {"V100", "HBM2"},           {"GV100", "HBM2"},
     {"P100", "HBM2"},           {"TITAN V", "HBM2"},        {"L40S", "GDDR6"},          {"L40", "GDDR6"},

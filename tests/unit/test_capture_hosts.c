@@ -212,6 +212,7 @@ TEST(recorded_machines)
                  {"dgx_2s", 60, 1, 1, 2, 2},
                  {"laptop_gpu", 60, 5, MANY, 0, 0},
                  {"gh200", 25, 0, MANY, 0, 0},
+                 {"gb200", 25, 0, MANY, 0, 0},
                  {"dgx_spark", 25, 0, MANY, 0, 0},
                  {"orin_nx", 20, 0, MANY, 0, 0},
                  {"graviton3", 20, 0, MANY, 0, 0}};

@@ -13,7 +13,7 @@ static const char *const machines[] = {"bare_metal_2s", "broken",           "dgx
                                        "epyc_2s_cgroup2", "gh200", "h100_x8", "kubernetes_pod", "kvm_xeon_cgroup1", "laptop",
                                        "laptop_gpu",    "no_driver",        "titan_v_x8", "troubled",         "v100_sxm2_x8",
                                        "wsl2",          "wsl2_docker",      "jetson",     "slurm_cgroup1",
-                                       "dgx_spark",     "graviton3",        "orin_nx"};
+                                       "dgx_spark",     "graviton3",        "orin_nx",    "gb200"};
 static const char *const ids[] = {
 #define DOCTOR(id, concerns, what) #id,
 #include "capture/doctor/doctor.def"

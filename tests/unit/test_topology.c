@@ -1,4 +1,4 @@
-/* The topology probe: the published matrices of two machines, the layouts of nvidia-smi, and hwloc with hostile surroundings. */
+/* The topology probe: the published matrices of three machines, the layouts of nvidia-smi, and hwloc with hostile surroundings. */
 #include "base/json.h"
 #include "capture/topology/pci.h"
 #include "capture/topology/topo_matrix.h"
@@ -103,6 +103,11 @@ TEST(matrix_of_8_titan_v)
 TEST(matrix_of_8_h100_behind_nvswitches_with_ten_nics)
 {
     check_text("h100_x8");
+}
+
+TEST(matrix_of_a_tray_of_4_gb200)
+{
+    check_published("gb200", 0);
 }
 
 TEST(layouts_by_driver)

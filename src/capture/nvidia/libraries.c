@@ -15,8 +15,14 @@ static const char *const usual[] = {"/lib/x86_64-linux-gnu",
                                     "/usr/lib64",
                                     "/lib",
                                     "/usr/lib"};
-static const char *const vendor[] = {"/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib",
-                                     "/opt/hpcx/ucx/lib",       "/opt/amazon/efa/lib",   "/opt/amazon/openmpi/lib"};
+static const char *const vendor[] = {"/usr/local/nvidia/lib64",
+                                     "/usr/local/nvidia/lib",
+                                     "/usr/lib/wsl/lib",
+                                     "/usr/lib/aarch64-linux-gnu/nvidia", /* of JetPack, and before 6 */
+                                     "/usr/lib/aarch64-linux-gnu/tegra",
+                                     "/opt/hpcx/ucx/lib",
+                                     "/opt/amazon/efa/lib",
+                                     "/opt/amazon/openmpi/lib"};
 
 /* Live, what the process has; of a recorded machine, what its record shows. */
 static char *variable_of(const struct rp_probe *p, const char *name)
