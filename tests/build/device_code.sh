@@ -17,7 +17,9 @@ names_of() { # ARCH
 # Every architecture there is to be. Where ARCHS was given, what was not compiled is the text that was compiled and tested when all were:
 # --update writes its keys then.
 all="sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_120 compute_100"
-grep -qx "ARCHS ?= $all" "$TOP/Makefile" || fail "the Makefile has other architectures"
+arm="sm_87 sm_121" # besides some of these, of the program for 64-bit Arm, which make ARCH=aarch64 CUDA=1 compiles
+grep -qx "ARCHS ?= $all" "$TOP/Makefile" && grep -qx "ARCHS ?= sm_75 sm_80 ${arm% *} sm_89 sm_90 sm_90a sm_100 ${arm#* } compute_100" "$TOP/Makefile" ||
+    fail "the Makefile has other architectures"
 want=$(jq -r '[.gpu_worker.device_code[].arch] | join(" ")' version.json)
 case $want in
 "$all") ;;
@@ -28,12 +30,19 @@ esac
     cd "$TOP"
     export NVCC='' NVRTC="$BUILD/gpu/nvrtc $cuda/lib/libnvrtc.so.12"
     # shellcheck disable=SC2046,SC2086 # several words
-    for arch in $all; do
+    for arch in $all $arm; do
         env/device-code.sh --keys "$arch" $(printf 'src/backend/cuda/%s.cu ' $(names_of "$arch"))
     done
 ) >keys.txt
 keys=$TOP/tests/build/device_code.keys
-[ "$want" != "$all" ] || [ -z "${UPDATE:-}" ] || cp keys.txt "$keys"
+compiled() { # all, and for 64-bit Arm too: what was compiled is kept
+    local arch name key
+    [ "$want" = "$all" ] || return 1
+    while read -r arch name key; do
+        [ -e "$deps/device/$key" ] || { echo "$name was not compiled for $arch: make ARCH=aarch64 CUDA=1" >&2 && return 1; }
+    done <keys.txt
+}
+[ -z "${UPDATE:-}" ] || ! compiled || cp keys.txt "$keys"
 diff "$keys" keys.txt >keys.diff || {
     cat keys.diff >&2
     fail "device code was not compiled for all architectures since it changed: make test, then tests/run.sh --update build/device_code"
