@@ -2,7 +2,8 @@
 # The program for 64-bit Arm, in an emulator: the bits of x86-64. The self test; runs of the three models whose losses, state roots and
 # checkpoints are those of this machine; bundles that each program verifies and replays of the other; a captured Arm processor; and what make
 # refuses there. `make test` builds it with Debian's libraries (BUILD/aarch64/native/repro), `make ARCH=aarch64 check` the static one that is
-# shipped, which is then tested. With LONG=1 also scalar code, recorded losses, and the sums of every kind of tensor core.
+# shipped, which is then tested; with CUDA=1 its GPU worker too. With LONG=1 also scalar code, recorded losses, and the sums of every kind of
+# tensor core.
 # timeout: 1800
 . "$TEST_DIR/common.inc"
 # shellcheck disable=SC2012 # the names are known
@@ -39,8 +40,10 @@ if [ "$arm" = "$BUILD/aarch64/repro" ]; then
     aarch64-linux-gnu-readelf -hlWd "$arm" >elf.txt
     grep -q 'Machine: *AArch64' elf.txt && grep -qE 'FLAGS_1.*PIE' elf.txt && grep -q GNU_RELRO elf.txt || fail "not a PIE for aarch64: $(cat elf.txt)"
     ! grep -qE 'INTERP|NEEDED|TEXTREL|RWE' elf.txt || fail "not static, or writable code: $(cat elf.txt)"
+    # Without the GPU worker 10.8 MB; with kernels for eight architectures and PTX 20.7, and at most 24 are allowed. Packed, sm_75 to sm_90 take
+    # 0.9 MB each, sm_100 and sm_121 1.1, compute_100 1.2.
     most=11
-    ! emulated version --json | jq -e .gpu_worker >/dev/null || most=24
+    ! emulated version --json | jq -e .gpu_worker >/dev/null || most=22
     [ "$(stat -c %s "$arm")" -le $((most << 20)) ] || fail "more than $most MiB"
 fi
 
@@ -52,6 +55,26 @@ grep -q neon self.json && grep -q scalar self.json || fail "not all instruction 
 emulated capture --json >capture.json 2>err.txt || fail "capture: $(cat err.txt)"
 [ "$(jq -r '.probes | .cpu.model_name.value + " " + .cpu.part.value + " " + .kernel.machine.value' capture.json)" = "Neoverse-N1 0xd0c aarch64" ] ||
     fail "the captured processor: $(jq -c '.probes.cpu.model_name, .probes.kernel.machine' capture.json)"
+
+# --- the GPU worker -------------------------------------------------------------------------------------------------
+# Eight GPUs that a library of tests/fake plays: every value is the one that the worker for x86-64 captures.
+if emulated version --json | jq -e .gpu_worker >/dev/null && [ -e "$BUILD/fake/570/libnvidia-ml.so.1" ]; then
+    [ -e n1/lib ] || ln -s "$libraries/usr" "$libraries/lib" n1/
+    aarch64-linux-gnu-gcc -std=gnu11 -D_GNU_SOURCE -I"$TOP" -I"$TOP/src" -isystem "$BUILD/aarch64/gpu/include" -DDRIVER=570 -shared -fPIC \
+        -Wl,-soname,libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c" -o libnvidia-ml.so.1
+    gpus() { # LIBRARIES PROGRAM...
+        LD_LIBRARY_PATH=$1 RP_FAKE_NVML=$TOP/tests/fake/h100_8.txt "${@:2}" capture --identify --probe gpu --json 2>err.txt | jq -S .probes.gpu.devices
+    }
+    if as_on_arm "$arm" version >/dev/null 2>why.txt; then
+        gpus "$PWD" as_on_arm "$arm" >gpus.json
+        gpus "$BUILD/fake/570" "$REPRO" >gpus.x86.json
+        [ "$(jq length gpus.x86.json)" = 8 ] || fail "the played machine has other GPUs"
+        cmp -s gpus.x86.json gpus.json ||
+            fail "the GPU worker for 64-bit Arm captures other values: $(cat err.txt; diff gpus.x86.json gpus.json | head -n 40)"
+    else
+        echo "the GPU worker for 64-bit Arm was not started: $(tail -n 1 why.txt)"
+    fi
+fi
 
 # --- a run on each, and each bundle on the other --------------------------------------------------------------------
 few_words

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Both images, built with buildah on a Debian 12 made here, then what is in them: labels, environment, the program that runs. The steps of the
 # Dockerfile are executed as they are written. What env/build-deps.sh and env/fetch-cuda.sh made, and the device code, come from this build:
-# dependencies.sh and device_code.sh test how these are made. The bytes of the program are those of this build. Last, a list of an image for
-# x86-64 and one for 64-bit Arm, which is cross-compiled.
+# dependencies.sh and device_code.sh test how these are made. The bytes of the program are those of this build. Last, both images as lists for
+# x86-64 and 64-bit Arm, which is cross-compiled, and the programs for Arm started in an emulator, the GPU worker with the glibc of its base.
 # timeout: 900
 . "$TEST_DIR/common.inc"
 [ "${LONG:-0}" != 0 ] || skip "takes minutes: LONG=1"
@@ -74,12 +74,42 @@ done
 arm=$(RP_GCC=aarch64-linux-gnu-gcc "$TOP/env/deps-key.sh" 2>why.txt) || skip "the images are good; no list of both machines: $(cat why.txt)"
 need qemu-aarch64-static
 [ ! -d "$real/$arm/sysroot" ] || { mkdir -p "deps/$arm" && take "$real/$arm"/{sysroot,used.lock} "deps/$arm/"; }
-TARGETS=scratch PLATFORMS=linux/amd64,linux/arm64 \
-    IMAGE_ARGS="--pull=never --build-arg CUDA=0 --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $PWD/deps:/mnt/deps:rw" \
-    tree/env/image.sh both >both.txt 2>&1 || { tail -n 40 both.txt >&2; fail "the images for both machines do not build"; }
-buildah manifest inspect repro:both >list.json
-[ "$(jq -r '[.manifests[].platform.architecture] | sort | join(" ")' list.json)" = "amd64 arm64" ] ||
-    { cat list.json >&2; fail "other machines are in the list"; }
-container=$(buildah from --pull=never --arch arm64 localhost/repro:both)
-qemu-aarch64-static "$(buildah mount "$container")/usr/local/bin/repro" version --json >version.json || fail "the program for 64-bit Arm does not start"
-jq -e --arg c "$commit" '.commit == $c' version.json >/dev/null || fail "the commit of the program for 64-bit Arm"
+libraries=$("$TOP/env/fetch-arm64.sh" --dir "$real")
+"$TOP/env/fetch-arm64.sh" "$real" >/dev/null || skip "the images are good; no glibc for 64-bit Arm to make a base of"
+mkdir -p base/usr/lib/aarch64-linux-gnu
+ln -s usr/lib base/lib
+cp -a "$libraries"/usr/lib/ld-linux-aarch64.so.1 base/usr/lib/
+cp -a "$libraries"/usr/lib/aarch64-linux-gnu/{ld-linux-aarch64.so.1,lib{c,m}.so.6,libdl.so.2,libpthread.so.0,librt.so.1} base/usr/lib/aarch64-linux-gnu/
+container=$(buildah from scratch)
+buildah copy -q "$container" base / >/dev/null
+buildah config --arch arm64 "$container"
+buildah commit -q "$container" localhost/base-arm64 >/dev/null
+buildah rm "$container" >/dev/null
+buildah manifest create localhost/bases localhost/base localhost/base-arm64 >/dev/null
+PLATFORMS=linux/amd64,linux/arm64 \
+    IMAGE_ARGS="--pull=never --build-arg CUDA=$cuda --build-arg BUILDER=localhost/base --build-arg DEPS_DIR=/mnt/deps --volume $PWD/deps:/mnt/deps:rw" \
+    tree/env/image.sh both localhost/bases >both.txt 2>&1 || { tail -n 40 both.txt >&2; fail "the images for both machines do not build"; }
+for image in repro:both repro:both-cuda; do
+    buildah manifest inspect "$image" >list.json
+    [ "$(jq -r '[.manifests[].platform.architecture] | sort | join(" ")' list.json)" = "amd64 arm64" ] ||
+        { cat list.json >&2; fail "other machines are in the list $image"; }
+    container=$(buildah from --pull=never --arch arm64 "localhost/$image")
+    root=$(buildah mount "$container")
+    in_image() { # ARGUMENT...: of the program, which finds /proc there, as in every container
+        # shellcheck disable=SC2016 # for sh
+        as_on_arm sh -ec 'mkdir -p "$0/proc" && mount --rbind /proc "$0/proc" && exec chroot "$0" /usr/local/bin/repro "$@"' "$root" "$@"
+    }
+    qemu-aarch64-static "$root/usr/local/bin/repro" version --json >version.json || fail "the program for 64-bit Arm does not start"
+    jq -e --arg c "$commit" --arg cuda "$cuda" '.commit == $c and (.gpu_worker != null) == ($cuda == "1")' version.json >/dev/null ||
+        fail "the program for 64-bit Arm: $(jq -c '[.commit, .gpu_worker != null]' version.json)"
+    if in_image version >/dev/null 2>why.txt; then
+        in_image capture --probe gpu --json >capture.json || fail "the program for 64-bit Arm in $image"
+        case $image-$cuda in # without a glibc, with it
+        *-0) ;;
+        *:both-1) jq -e '.probes.gpu.worker.detail | contains("/lib/ld-linux-aarch64.so.1")' capture.json >/dev/null ;;
+        *) jq -e '.probes.gpu.worker.value == "present"' capture.json >/dev/null ;;
+        esac || fail "the GPU worker for 64-bit Arm in $image: $(jq -c .probes.gpu.worker capture.json)"
+    else
+        echo "not started in $image for 64-bit Arm: $(tail -n 1 why.txt)"
+    fi
+done
