@@ -95,7 +95,7 @@ void rp_doctor_driver(struct rp_doctor *d)
         rp_doctor_report(d, RP_DOCTOR_NOTE, driver_remedy(d), "that of Windows, which has shown no GPU here");
     else if (on_jetson(d) && !contained && has_cuda(d))
         rp_doctor_report(d, RP_DOCTOR_NOTE, "use JetPack's own; no package of a driver belongs on a Jetson",
-                         "that of JetPack, which has no version to be read");
+                         "that of JetPack: /etc/nv_tegra_release");
     else if (rp_known_text(d->probes, "nvidia.modules.nouveau"))
         rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "nouveau holds the GPU");
     else if (on_the_bus(d) > 0)
