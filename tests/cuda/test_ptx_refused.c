@@ -24,6 +24,9 @@
     "ld.param.u64 %rd1, [rp_case_param_0];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %laneid;\nmov.u32 %r3, %ctaid.x;\nmov.u32 %r4, 0;\n"        \
     "setp.eq.s32 %p1, %r1, 0;\nsetp.eq.s32 %p2, %r3, 0;\nsetp.lt.s32 %p3, %r2, 16;\nmov.u32 %r5, buffer;\nmad.lo.s32 %r5, %r1, 4, %r5;\n"
 #define END "\nret;\n}\n"
+#define ON_90(text)                                                                                                    \
+    "//\n.version 8.8\n.target sm_90\n.address_size 64\n.visible .entry rp_case(.param .align 8 .b8 "                  \
+    "rp_case_param_0[16])\n" HEAD text END
 
 struct kernel_case {
     const char *name, *text, *reported; /* "": it runs */
@@ -124,6 +127,11 @@ TEST(unknown_ptx_is_refused)
         {"registers of a product", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r6, %r7}, {%r6, %r7}, "
          "{%f1, %f2, %f3, %f4};", "4 registers of a matrix are expected"},
         {"wgmma on another architecture", "wgmma.fence.sync.aligned;", "wgmma is an instruction of sm_90a alone"},
+        {"mbarrier before sm_90", "mbarrier.init.shared::cta.b64 [buffer], 1;", "mbarriers before sm_90"},
+        {"state of an mbarrier", ON_90("mbarrier.arrive.shared::cta.b64 %rd2, [buffer];"),
+         "the state of a barrier in a register"},
+        {"test of an mbarrier", ON_90("mbarrier.test_wait.parity.shared::cta.b64 %p4, [buffer], 0;"),
+         "'.try_wait' is expected"},
         {"fence of proxies before sm_90", "fence.proxy.async.shared::cta;", "a fence of another kind"},
         {"matrices in global memory", "ldmatrix.sync.aligned.m8n8.x1.global.b16 {%r6}, [%rd1];", "'.shared' is expected"},
         {"number of operands", "add.s32 %r6, %r7;", "3 operands are expected, not 2"},
@@ -286,6 +294,57 @@ TEST(accesses_that_nothing_orders_are_faults)
         {"plain load and fence", FLAG_WITH("st.release.gpu.global.u32", "", "ld.global.u32", FENCE),
          "and nothing orders them"},
         {"cached read of what is written", "ld.global.nc.u32 %r6, [%rd1];\n@%p1 st.global.u32 [%rd1], 0;", "through ld.global.nc"},
+    };
+    run_cases(cases, COUNT(cases), 1);
+}
+
+/* An mbarrier that counts so many arrivals, initialised by the first thread; a wait for its phase of that parity. */
+#define INIT(arrivals) "@%p1 mbarrier.init.shared::cta.b64 [buffer+248], " arrivals ";\n"
+#define ARRIVE "mbarrier.arrive.shared::cta.b64 _, [buffer+248];\n"
+#define WAIT(parity)                                                                                                   \
+    "AGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 %p4, [buffer+248], " parity ";\n@!%p4 bra AGAIN;\n"
+/* A thread's own word, of 48, and that of the thread 16 below. */
+#define WRITE "setp.lt.s32 %p5, %r1, 48;\n@%p5 st.shared.u32 [%r5], %r1;\n"
+#define READ "setp.gt.s32 %p5, %r1, 15;\n@%p5 ld.shared.u32 %r6, [%r5+-64];\n"
+
+TEST(misused_mbarriers_are_faults)
+{
+    static const struct kernel_case cases[] = {
+        {"phase", ON_90(INIT("64") "bar.sync 0;\n" WRITE ARRIVE WAIT("0") READ), ""},
+        {"phase before the first one", ON_90(INIT("64") "bar.sync 0;\n" WAIT("1") ARRIVE), ""},
+        {"no object", ON_90("bar.sync 0;\n" ARRIVE), "is not initialised"},
+        {"second initialisation", ON_90(INIT("64") INIT("64")), "is initialised a second time"},
+        {"initialisation of another thread without a barrier", ON_90(INIT("64") ARRIVE),
+         "initialised the barrier at 0x4f8 of shared memory, and nothing"},
+        {"object that was overwritten", ON_90(INIT("64") "@%p1 st.shared.u32 [buffer+252], 0;\nbar.sync 0;\n" ARRIVE),
+         "was overwritten"},
+        {"unaligned object", ON_90("@%p1 mbarrier.init.shared::cta.b64 [buffer+4], 64;\n"), "which is not aligned"},
+        {"arrival that is missing", ON_90(INIT("65") "bar.sync 0;\n" ARRIVE WAIT("0")),
+         "waits for ever for phase 0 of the barrier at 0x4f8 of shared memory: 1 of 65 arrivals and 0 bytes are "
+         "missing"},
+        {"bytes that are missing",
+         ON_90(INIT("64") "bar.sync 0;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [buffer+248], 16;\n" WAIT("0")),
+         "0 of 64 arrivals and 1024 bytes are missing"},
+        {"arrival while bytes are missing",
+         ON_90(INIT("1") "bar.sync 0;\n@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [buffer+248], 16;\nbar.sync "
+                         "0;\n@%p1 " ARRIVE),
+         "more than 1 threads arrive in phase 0"},
+        {"phases that a thread has missed", ON_90(INIT("16") "bar.sync 0;\n" ARRIVE WAIT("1")),
+         "are complete, and this thread has waited for 0"},
+        {"parity", ON_90(INIT("64") "bar.sync 0;\n" WRITE ARRIVE WAIT("1") READ), "and nothing orders them"},
+        {"read before the wait", ON_90(INIT("64") "bar.sync 0;\n" WRITE ARRIVE READ WAIT("0")),
+         "and nothing orders them"},
+        {"arrival before the write", ON_90(INIT("64") "bar.sync 0;\n" ARRIVE WRITE WAIT("0") READ),
+         "which another thread writes, and nothing orders them"},
+        {"write before readers have arrived", ON_90(INIT("64") "bar.sync 0;\n" READ ARRIVE WRITE WAIT("0")),
+         "which another thread reads, and nothing orders"},
+        {"arrival of a warp's first lane alone",
+         ON_90(INIT("2") "bar.sync 0;\n" WRITE "setp.eq.s32 %p6, %r2, 0;\n@%p6 " ARRIVE WAIT("0") READ),
+         "which another thread writes, and nothing orders them"},
+        {"the same after a barrier of the warp",
+         ON_90(INIT("2") "bar.sync 0;\n" WRITE "bar.warp.sync -1;\nsetp.eq.s32 %p6, %r2, 0;\n@%p6 " ARRIVE WAIT("0")
+                   READ),
+         ""},
     };
     run_cases(cases, COUNT(cases), 1);
 }

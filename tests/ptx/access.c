@@ -143,6 +143,24 @@ void ptx_atomic(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
     }
 }
 
+void ptx_barrier(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
+{
+    u32 complete = 0;
+    EACH_LANE(m)
+    {
+        const u64 at = ptx_address_of(w, i, lane);
+        const u32 value = i->s[1] < 0 ? 0 : simt_row32(w, i->s[1])[lane];
+        if (i->op == OP_BARRIER_INIT)
+            simt_barrier_init(w, pc, lane, at, value);
+        else if (i->op == OP_BARRIER_ARRIVE)
+            simt_barrier_arrive(w, pc, lane, at, value);
+        else
+            complete |= (u32)simt_barrier_is_complete(w, pc, lane, at, value) << lane;
+    }
+    if (i->op == OP_BARRIER_WAIT)
+        w->p[i->pd[0]] = (w->p[i->pd[0]] & ~m) | complete;
+}
+
 void ptx_copy(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     struct simt_copy *c = simt_new_copy(w, pc, m, i->bytes);

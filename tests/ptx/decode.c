@@ -480,6 +480,34 @@ static void decode_fence(void)
     expect_operands(0);
 }
 
+/* mbarrier of shared memory: the object at s[0], imm; s[1]: the arrivals that it counts, the bytes that an arrival
+ * expects, or the parity */
+static void decode_mbarrier(void)
+{
+    if (ptx_target() < 90)
+        simt_refuse("mbarriers before sm_90");
+    kernel->has_barriers = 1;
+    const int is_init = take(".init"), is_arrival = !is_init && take(".arrive"),
+              expects = is_arrival && take(".expect_tx");
+    if (!is_init && !is_arrival) {
+        must_take(".try_wait");
+        must_take(".parity");
+        insn->order = O_ACQUIRE; /* what waits lets others run */
+    }
+    must_take(".shared::cta");
+    must_take(".b64");
+    const int has_result = !is_init;
+    expect_operands(has_result + (is_arrival && !expects ? 1 : 2));
+    insn->op = is_init ? OP_BARRIER_INIT : is_arrival ? OP_BARRIER_ARRIVE : OP_BARRIER_WAIT;
+    if (is_arrival && operand[0].kind != K_SINK)
+        simt_refuse("the state of a barrier in a register");
+    if (insn->op == OP_BARRIER_WAIT)
+        insn->pd[0] = predicate(&operand[0]);
+    take_address(&operand[has_result], S_SHARED, 0);
+    if (!is_arrival || expects)
+        insn->s[1] = source(&operand[has_result + 1], W32);
+}
+
 static void decode_nanosleep(void)
 {
     must_take(".u32");
@@ -567,7 +595,7 @@ static const struct {
               {"red", OP_NONE, decode_red},       {"cp", OP_NONE, decode_cp},        {"fence", OP_FENCE, decode_fence}, {"membar", OP_FENCE, decode_fence},
               {"bra", OP_BRANCH, decode_bra},     {"ret", OP_EXIT, decode_ret},      {"exit", OP_EXIT, decode_ret},     {"shfl", OP_SHUFFLE, decode_shfl},
               {"vote", OP_VOTE, decode_vote},     {"bar", OP_NONE, decode_bar},      {"barrier", OP_NONE, decode_bar},  {"trap", OP_TRAP, decode_trap},
-              {"nanosleep", OP_SLEEP, decode_nanosleep},
+              {"nanosleep", OP_SLEEP, decode_nanosleep}, {"mbarrier", OP_NONE, decode_mbarrier},
               {"mma", OP_MULTIPLY, decode_mma},   {"ldmatrix", OP_LOAD_MATRIX, decode_ldmatrix},
               {"wgmma", OP_PRODUCT, decode_wgmma}};
 

@@ -291,6 +291,11 @@ static void others(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
         EACH_LANE(m)
             w->proxies[lane]++;
         break;
+    case OP_BARRIER_INIT:
+    case OP_BARRIER_ARRIVE:
+    case OP_BARRIER_WAIT:
+        ptx_barrier(w, pc, i, m);
+        break;
     case OP_SLEEP: /* the load before it has let others run */
         break;
     case OP_TRAP:

@@ -86,6 +86,7 @@ static int meet(struct simt_warp *w)
             break;
         case OP_WARP_BARRIER:
             w->epoch++;
+            simt_barriers_join(w, g->mask);
             break;
         default:
             g->state = AT_BLOCK;
@@ -199,7 +200,8 @@ enum simt_ran simt_run_warp(struct simt_warp *w)
                 stuck(w);
             continue;
         }
-        avoid = 0;
+        if (!(w->group[k].mask & ~avoid)) /* all others have looked too, or wait */
+            avoid = 0;
         switch (run_group(w, k, stop)) {
         case WAITS:
             has_moved = 1;
@@ -207,7 +209,7 @@ enum simt_ran simt_run_warp(struct simt_warp *w)
                 return RAN;
             break;
         case LOOKED:
-            avoid = w->group[k].mask;
+            avoid |= w->group[k].mask;
             if (++looks >= 2 * w->groups)
                 return has_moved ? RAN : ONLY_LOOKED;
             break;

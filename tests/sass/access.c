@@ -126,6 +126,34 @@ static void copy(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
     simt_copy_start(w, c);
 }
 
+/* What initialises a barrier has the arrivals that are missing, as their distance from 2^20, in bits 1 and 43 on. */
+static u32 arrivals(const struct simt_warp *w, u32 pc, u32 lane, const struct sass_insn *i)
+{
+    const u32 low = sass_row(w, i->s[0])[lane], high = sass_row(w, i->s[0] + SASS_ROW(1))[lane], left = low >> 1;
+    if (low & 1 || left >> 20 || high != left << 11)
+        simt_fault(w, pc, (int)lane, "initialises a barrier with %#x %#x", low, high);
+    return (1u << 20) - left;
+}
+
+/* The parity of a phase is the highest bit. */
+static void barrier(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
+{
+    u32 complete = 0;
+    EACH_LANE(m)
+    {
+        const u64 at = sass_address(w, i, 0, lane);
+        const u32 value = sass_row(w, i->s[0])[lane];
+        if (i->how == H_EXCH)
+            simt_barrier_init(w, pc, lane, at, arrivals(w, pc, lane, i));
+        else if (i->how == H_ARRIVE)
+            simt_barrier_arrive(w, pc, lane, at, value);
+        else
+            complete |= (u32)simt_barrier_is_complete(w, pc, lane, at, value & 0x7fffffff ? 2 : value >> 31) << lane;
+    }
+    if (i->how == H_WAIT)
+        sass_set(w, i->pd[0], m, complete);
+}
+
 int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
 {
     switch (i->op) {
@@ -163,6 +191,9 @@ int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
     case SASS_FENCE: /* of proxies */
         EACH_LANE(m)
         w->proxies[lane]++;
+        return 1;
+    case SASS_SYNCS:
+        barrier(w, pc, i, m);
         return 1;
     case SASS_MEMBAR: /* stores are seen at once; which of them are ordered is for find_order() and races.c */
     case SASS_ERRBAR:

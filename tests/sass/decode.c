@@ -72,6 +72,8 @@ static int modify_specially(struct sass_insn *i, const char *name, size_t n)
         i->imm = n == 5 ? SHIM_M16N8K16 : SHIM_M16N8K8;
     else if (i->op == SASS_HGMMA && *name == '6') /* 64x128x16 */
         i->imm = 128;
+    else if (i->op == SASS_SYNCS) /* check_barrier() looks at all of them */
+        return 1;
     else if (i->op == SASS_WARPGROUP && n > 2)
         i->how = *name == 'A' ? H_ARRIVE : H_WAIT;
     else if (i->op == SASS_FENCE)
@@ -266,7 +268,8 @@ static void take(const struct sass_unit *u, struct sass_insn *i, char letter, co
     switch (letter) {
     case 'd':
         i->d = o->base == SASS_ROW(ROW_ZERO) ? SASS_ROW(ROW_SINK) : o->base;
-        if (o->is_uniform != ((i->flags & UNIFORM) != 0 || i->op == SASS_R2UR))
+        if (o->is_uniform != ((i->flags & UNIFORM) != 0 || i->op == SASS_R2UR) &&
+            (i->op != SASS_SYNCS || o->base != SASS_ROW(ROW_ZERO)))
             simt_refuse("the result goes to a register of another kind");
         break;
     case 'P':
@@ -333,6 +336,22 @@ static int special_register(const char *name)
     return k;
 }
 
+/* mbarriers: what an arrival returns goes nowhere. Its source is the bytes that it expects; with A1T0 there are none. */
+static void check_barrier(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic)
+{
+    static const char *const forms[] = {"SYNCS.EXCH.64", "SYNCS.ARRIVE.TRANS64", "SYNCS.ARRIVE.TRANS64.A1T0",
+                                        "SYNCS.PHASECHK.TRANS64.TRYWAIT"};
+    int form = 0;
+    while (form < 4 && strcmp(forms[form], mnemonic) != 0)
+        form++;
+    if (form == 4 || i->d != SASS_ROW(ROW_SINK) || i->sign[0] || (form == 2 && i->s[0] != SASS_ROW(ROW_ZERO)) ||
+        (form == 3) != (i->pd[0] != PRED_SINK))
+        simt_refuse("a barrier of another kind");
+    i->how = (u8[]){H_EXCH, H_ARRIVE, H_ARRIVE, H_WAIT}[form];
+    i->flags |= form == 3 ? STRONG : 0; /* what waits lets others run */
+    u->k->has_barriers = 1;
+}
+
 /* What the letters and modifiers do not say. */
 static void check(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic,
                   const struct sass_operand *operand, int operands)
@@ -384,6 +403,8 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
             simt_refuse("a product of matrices of another kind");
         u->k->has_proxies = 1;
     }
+    if (i->op == SASS_SYNCS)
+        check_barrier(u, i, mnemonic);
     if (i->op == SASS_WARPGROUP && operands != (i->how == H_WAIT ? 2 : 0))
         simt_refuse("a wait for products of another kind");
     if (i->op == SASS_FENCE && strcmp(mnemonic, "FENCE.VIEW.ASYNC.S") != 0)

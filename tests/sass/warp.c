@@ -58,7 +58,10 @@ static int meet(struct simt_warp *w)
             else
                 j++;
         int is_block = w->kernel->sass[pc].op == SASS_BAR;
-        w->epoch += w->kernel->sass[pc].op == SASS_WARPSYNC;
+        if (w->kernel->sass[pc].op == SASS_WARPSYNC) {
+            w->epoch++;
+            simt_barriers_join(w, have);
+        }
         simt_add_group(w, have, is_block ? pc : pc + 1);
         if (is_block)
             w->group[w->groups - 1].state = AT_BLOCK;
@@ -286,7 +289,8 @@ enum simt_ran simt_run_warp(struct simt_warp *w)
                 stuck(w);
             continue;
         }
-        avoid = 0;
+        if (!(w->group[k].mask & ~avoid)) /* all others have looked too, or wait */
+            avoid = 0;
         switch (run_group(w, k, stop)) {
         case WAITS:
             has_moved = 1;
@@ -294,7 +298,7 @@ enum simt_ran simt_run_warp(struct simt_warp *w)
                 return RAN;
             break;
         case LOOKED:
-            avoid = w->group[k].mask;
+            avoid |= w->group[k].mask;
             if (++looks >= 2 * w->groups)
                 return has_moved ? RAN : ONLY_LOOKED;
             break;

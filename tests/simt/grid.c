@@ -124,6 +124,7 @@ static void start_warp(struct simt_block *b, u32 k)
     w->copies = 0;
     w->epoch = 0;
     w->resumes = 0;
+    w->waits_at = 0;
     memset(w->committed, 0, sizeof w->committed);
     memset(w->proxies, 0, sizeof w->proxies);
     if (w->kernel != simt_launch.kernel)
@@ -156,6 +157,8 @@ static void start_block(int place, u32 number, size_t shared)
     b->seen.n = b->soon.n = 0;
     b->observers = 0;
     b->warps = (int)((simt_launch.threads + LANES - 1) / LANES);
+    if (simt_launch.kernel->has_barriers)
+        simt_barriers_begin(b);
     memset(b->shared, 0xff, shared);
     if (b->unfenced)
         memset(b->unfenced, 0, (SHIM_SHARED_MAX / 4 + 4) * sizeof *b->unfenced);
@@ -230,6 +233,9 @@ static const char *run_blocks(const u32 *start, u32 blocks, size_t shared)
             finished += !resident[i]->is_live;
         }
         idle = has_moved ? 0 : idle + 1;
+        for (int i = 0; idle == IDLE_ROUNDS && simt_launch.kernel->has_barriers && i < places; i++)
+            if (resident[i])
+                simt_barriers_stuck(resident[i]);
         if (idle == IDLE_ROUNDS)
             return "every resident block waits for another one";
     }

@@ -45,7 +45,7 @@ int simt_next_group(struct simt_warp *w, u32 avoid, u32 *stop)
     if (simt_launch.lockstep && w->groups > 1)
         simt_join_groups(w, 1);
     for (int k = 0; k < w->groups; k++)
-        if (w->group[k].state == READY && w->group[k].mask != avoid) {
+        if (w->group[k].state == READY && w->group[k].mask & ~avoid) {
             ready[n++] = k;
             if (furthest_back < 0 || w->group[k].pc < w->group[furthest_back].pc)
                 furthest_back = k;

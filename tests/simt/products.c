@@ -136,6 +136,8 @@ void simt_product_wait(struct simt_warp *w, u64 newest)
         else
             note_reads(w, &p->open[done]);
     }
+    if (done)
+        simt_barriers_join(w, ~0u); /* what the products have read, all lanes have read */
     p->opened -= done;
     memmove(p->open, p->open + done, p->opened * sizeof *p->open);
 }

@@ -1,7 +1,8 @@
 /* Accesses that nothing orders, whether or not the order that was run shows it.
  *
  * Shared memory: two threads touch a word, one of them writes, and between the two is neither a barrier of the block nor, within one warp, one
- * of the warp (a shuffle orders no memory). Of each word the last write and the last readers are kept.
+ * of the warp (a shuffle orders no memory), nor an mbarrier that orders them (barriers.c). Of each word the last write and the last readers
+ * are kept; where a kernel has mbarriers, the last reader of each warp, with the time.
  * Global memory: the same for all threads of a launch. Blocks are ordered by release and acquire: a block has seen what another did before its
  * barrier n if one of its threads acquired, before this block's last barrier, what a thread of the other released after that barrier, directly
  * or through a third block. A relaxed load or atomic that returns what was released acquires it at the thread's next fence. A fence before a
@@ -11,6 +12,7 @@
 #include "tests/simt/simt.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static u8 bytes_touched(u64 at, u32 bytes)
 {
@@ -24,13 +26,65 @@ struct shared_word {
     u16 writer, reader;
     u8 written, read;           /* bytes */
     u8 more_readers, more_warps; /* other threads of the warp, other warps have read it */
+    u32 write_time;              /* of the mbarriers */
 };
+
+/* Where a kernel has mbarriers: of a word, of each warp that has read it after the last write, the time of the last
+ * time, and the lane. */
+#define EVERY_LANE LANES /* more than one of the warp */
+#define READ_AT(time, lane) ((time) << 6 | (lane))
+struct readers {
+    u32 epoch;
+    u32 at[SHIM_THREADS / LANES];
+};
+
+/* One word after another takes what the warps of this kernel need. */
+static struct readers *readers_of(const struct simt_block *b, u32 word)
+{
+    static u32 *words[SHIM_RESIDENT];
+    static int warps[SHIM_RESIDENT];
+    u32 **of = &words[b->place];
+    if (warps[b->place] < b->warps) {
+        free(*of);
+        *of = calloc(SHIM_SHARED_MAX / 4 + 4, (1 + (size_t)b->warps) * sizeof **of); /* most of it is never touched */
+        if (!*of)
+            abort();
+        warps[b->place] = b->warps;
+    }
+    struct readers *x = (void *)(*of + word * (1 + (size_t)warps[b->place]));
+    if (x->epoch != b->epoch) {
+        x->epoch = b->epoch;
+        memset(x->at, 0, (size_t)b->warps * sizeof *x->at);
+    }
+    return x;
+}
+
+static void note_reader(const struct simt_block *b, u32 me, u32 word)
+{
+    u32 *const at = &readers_of(b, word)->at[me / LANES];
+    *at = READ_AT(simt_barriers_time(b), !*at || *at % 64 == me % LANES ? me % LANES : EVERY_LANE);
+}
+
+/* A reader of the word that nothing orders before `me`, which writes it; -1: none. */
+static s32 unordered_reader(const struct simt_block *b, u32 me, u32 word)
+{
+    struct readers *x = readers_of(b, word);
+    for (u32 k = 0; k < (u32)b->warps; k++) {
+        const u32 at = x->at[k], all = at % 64 == EVERY_LANE, first = LANES * k + (all ? 0 : at % 64);
+        for (u32 reader = first; at && reader < first + (all ? LANES : 1); reader++)
+            if (!simt_barriers_order(b, reader, at / 64, me))
+                return (s32)reader;
+        x->at[k] = 0;
+    }
+    return -1;
+}
 
 const char *simt_race_shared(const struct simt_warp *w, u32 lane, u32 at, u32 bytes, enum simt_access kind, u32 *other)
 {
     static struct shared_word *words[SHIM_RESIDENT];
     const struct simt_block *b = w->block;
     const u32 me = w->first + lane;
+    const int has_barriers = w->kernel->has_barriers;
     struct shared_word **of = &words[b->place];
     if (!*of)
         *of = memset(simt_grow(NULL, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of), 0, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of);
@@ -38,11 +92,17 @@ const char *simt_race_shared(const struct simt_warp *w, u32 lane, u32 at, u32 by
         struct shared_word *x = &(*of)[(at + done) / 4];
         u8 touched = bytes_touched(at, bytes);
         int same_warp = x->writer / LANES == me / LANES;
-        if (x->write_epoch == b->epoch && x->writer != me && (x->written & touched) && (!same_warp || x->write_warp_epoch == w->epoch)) {
+        if (x->write_epoch == b->epoch && x->writer != me && (x->written & touched) &&
+            (!same_warp || x->write_warp_epoch == w->epoch) &&
+            !(has_barriers && simt_barriers_order(b, x->writer, x->write_time, me))) {
             *other = x->writer;
             return "which another thread writes, and nothing orders them";
         }
         same_warp = x->reader / LANES == me / LANES;
+        if (kind == READ && has_barriers) {
+            note_reader(b, me, (at + done) / 4);
+            continue;
+        }
         if (kind == READ) {
             if (x->read_epoch != b->epoch) {
                 x->more_readers = x->more_warps = x->read = 0;
@@ -56,13 +116,19 @@ const char *simt_race_shared(const struct simt_warp *w, u32 lane, u32 at, u32 by
             x->read |= touched;
             continue;
         }
-        if (x->read_epoch == b->epoch && (x->read & touched) &&
+        const s32 reader = has_barriers ? unordered_reader(b, me, (at + done) / 4) : -1;
+        if (reader >= 0) {
+            *other = (u32)reader;
+            return "which another thread reads, and nothing orders them";
+        }
+        if (!has_barriers && x->read_epoch == b->epoch && (x->read & touched) &&
             (x->more_warps || !same_warp || ((x->more_readers || x->reader != me) && x->read_warp_epoch == w->epoch))) {
             *other = x->reader;
             return "which another thread reads, and nothing orders them";
         }
         x->write_epoch = b->epoch;
         x->write_warp_epoch = w->epoch;
+        x->write_time = has_barriers ? simt_barriers_time(b) : 0;
         x->writer = (u16)me;
         x->written = touched;
     }

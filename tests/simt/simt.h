@@ -45,6 +45,7 @@ struct simt_kernel {
     u32 local, shared;      /* bytes that the kernel declares */
     int has_nc;
     int has_proxies;        /* some of its instructions read shared memory as the asynchronous proxy */
+    int has_barriers;       /* some use mbarrier objects (barriers.c) */
     void *own;              /* what the executor keeps with it */
     char *hits;             /* '1' for each instruction that was executed */
     u64 launches;
@@ -83,6 +84,7 @@ struct simt_warp {
     struct simt_products *products; /* that go on while the threads do (products.h), of a kernel that has_proxies */
     u64 launch;            /* that its registers were last filled for */
     u32 resumes;           /* lanes of the group that goes on first: its turn ended between two branches */
+    u32 waits_at, waits_pc; /* the mbarrier object whose phase was not complete when it looked last, else 0; and where */
 };
 
 /* The thread that wrote a word of shared memory last, + 1, and the fences of proxies that it had passed. */
@@ -113,6 +115,7 @@ struct simt_block {
     u32 epoch, barriers;   /* epoch: another one after each barrier and in each block; barriers that it has passed */
     u32 slow;              /* gets one turn in that many */
     struct simt_unfenced *unfenced; /* of each word of shared memory, where a kernel has_proxies */
+    struct simt_barriers *objects;  /* where a kernel has_barriers */
     struct simt_seen seen, soon; /* soon: acquired by a thread, seen by all from the next barrier on */
     struct simt_observer *observer;
     int observers, observers_room;
@@ -176,6 +179,20 @@ void simt_copy_start(struct simt_warp *w, struct simt_copy *c);
 void simt_copy_wait(struct simt_warp *w, u32 m, s64 newest); /* all but that many groups have landed; -1: everything */
 /* A block's own shared memory does not begin at 0: the system has the first KiB, as on sm_80 and later. */
 extern u32 simt_shared_base;
+
+/* ---- barriers.c: mbarrier objects, by their address in shared memory ---- */
+void simt_barriers_begin(struct simt_block *b); /* a block starts */
+void simt_barrier_init(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 count);
+void simt_barrier_arrive(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes); /* that it expects */
+/* So many bytes of a copy of that thread have landed. */
+void simt_barrier_complete(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes);
+/* Whether the phase of that parity is complete: the next one has the other parity. */
+int simt_barrier_is_complete(struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 parity);
+void simt_barriers_stuck(const struct simt_block *b); /* returns if no warp waits for a phase */
+void simt_barriers_join(const struct simt_warp *w, u32 m); /* they were at a barrier of the warp, or its products have ended */
+u32 simt_barriers_time(const struct simt_block *b);
+/* Whether what a thread did at a time is before what another one does now. */
+int simt_barriers_order(const struct simt_block *b, u32 before, u32 time, u32 after);
 
 /* ---- races.c: accesses that nothing orders ---- */
 void simt_races_begin(void);                     /* a launch */
