@@ -170,10 +170,10 @@ static int meetings_of(const struct instruction *from, const struct instruction 
         n += operation(from) == WARPGROUP && (int)(from->low >> 47 & 1) == are_waits;
     return n;
 }
-/* In HMMA: an HGMMA of 64 x 128 x 16 is 16 of each of its four warps. */
+/* In HMMA: an HGMMA of 64 x 256 x 16 is 32 of each of its four warps. */
 static int work_of(const struct instruction *from, const struct instruction *to)
 {
-    return products_of(from, to) + 15 * count(from, to, HGMMA);
+    return products_of(from, to) + 31 * count(from, to, HGMMA);
 }
 
 static int bytes_of_lane(const struct instruction *i)
@@ -181,10 +181,25 @@ static int bytes_of_lane(const struct instruction *i)
     return has_16_bytes(i) ? 16 : (i->high >> 9 & 7) == 5 ? 8 : 4;
 }
 
-static void describe_products(struct sass_product_loop *out, const struct instruction *from, const struct instruction *to, int arch)
+/* Cycles of shared memory for one pass of one warp. */
+static double product_cycles(const struct instruction *from, const struct instruction *to)
+{
+    double shared = 0;
+    for (const struct instruction *i = from; i < to; i++)
+        shared += operation(i) == HGMMA ? 20 /* of 80 for 64 rows of A and 256 columns of B */
+                  : operation(i) == LOAD_MATRIX || operation(i) == COPY_SHARED  ? 4
+                  : operation(i) == LOAD_SHARED || operation(i) == STORE_SHARED ? bytes_of_lane(i) / 4.0
+                                                                                : 0;
+    return shared;
+}
+
+/* copies: NULL, or the loop of warps that only copy, of which there is one for each two that multiply. */
+static void describe_products(struct sass_product_loop *out, const struct instruction *from,
+                              const struct instruction *to, const struct instruction *copies,
+                              const struct instruction *copies_end, int arch)
 {
     const int each = arch < 75 ? 256 : arch < 80 ? 1024 : 2048; /* multiply-adds of an HMMA */
-    double shared = 0;
+    const double shared = product_cycles(from, to) + (copies ? product_cycles(copies, copies_end) / 2 : 0);
     *out = (struct sass_product_loop){.instructions = (int)(to - from),
                                       .products = products_of(from, to),
                                       .fences = meetings_of(from, to, 0),
@@ -192,29 +207,32 @@ static void describe_products(struct sass_product_loop *out, const struct instru
                                       .loads = count(from, to, LOAD_MATRIX) + count(from, to, LOAD_SHARED),
                                       .copies = count(from, to, COPY_SHARED) + count(from, to, STORE_SHARED),
                                       .local = count(from, to, LOAD_LOCAL) + count(from, to, STORE_LOCAL)};
-    for (const struct instruction *i = from; i < to; i++)
-        shared += operation(i) == HGMMA ? 12 /* of 48 for 64 rows of A and 128 columns of B */
-                  : operation(i) == LOAD_MATRIX || operation(i) == COPY_SHARED                        ? 4
-                  : operation(i) == LOAD_SHARED || operation(i) == STORE_SHARED ? bytes_of_lane(i) / 4.0
-                                                                                : 0;
     const double busy = work_of(from, to) * (double)each / (sass_tensor_rate(arch) / 4.0);
-    const double least = 4 * shared > out->instructions ? 4 * shared : out->instructions;
+    const double started = out->instructions + (copies ? (double)(copies_end - copies) / 2 : 0);
+    const double least = 4 * shared > started ? 4 * shared : started;
     out->bound = busy / (busy > least ? busy : least);
 }
 
 int sass_product_loop(struct sass_product_loop *out, const unsigned char *code, size_t bytes, int arch)
 {
-    const struct instruction *all = (const void *)code, *best = NULL, *best_end = NULL;
+    const struct instruction *all = (const void *)code, *best = NULL, *best_end = NULL, *copies = NULL,
+                             *copies_end = NULL;
     const int64_t n = (int64_t)(bytes / sizeof *all);
     int64_t inner = -1;
-    int most = LEAST_HMMA - 1;
+    int most = LEAST_HMMA - 1, most_copies = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t start = operation(&all[i]) == BRANCH ? i + 1 + jump(&all[i], arch) : n;
         if (start < 0 || start > i || start <= inner)
             continue;
         const int products = work_of(&all[start], &all[i + 1]);
+        const int copied = products ? 0 : count(&all[start], &all[i + 1], COPY_SHARED);
         if (products >= LEAST_HMMA)
             inner = i;
+        if (copied > most_copies) {
+            most_copies = copied;
+            copies = &all[start];
+            copies_end = &all[i + 1];
+        }
         if (products > most) {
             most = products;
             best = &all[start];
@@ -222,6 +240,6 @@ int sass_product_loop(struct sass_product_loop *out, const unsigned char *code, 
         }
     }
     if (best)
-        describe_products(out, best, best_end, arch);
+        describe_products(out, best, best_end, count(best, best_end, HGMMA) ? copies : NULL, copies_end, arch);
     return best != NULL;
 }

@@ -21,9 +21,10 @@ struct sass_loop {
     double bound; /* share of the arithmetic's peak that the loop can reach; of the smaller peak on sm_70, 75 and 80 */
 };
 
-/* The main loop of a product with tensor cores: the innermost one with most HMMA. The same model: a partition's tensor core needs some cycles
- * for each HMMA, four matrices by ldmatrix or a copy of 16 bytes a lane are 4 cycles of shared memory. An HGMMA is as many HMMA as its work, and
- * reads both operands for its four warps. */
+/* The main loop of a product with tensor cores: the innermost one with most HMMA. The same model: a partition's tensor
+ * core needs some cycles for each HMMA, four matrices by ldmatrix or a copy of 16 bytes a lane are 4 cycles of shared
+ * memory. An HGMMA is as many HMMA as its work, and reads both operands for its four warps; the loop of the warps that
+ * copy counts half, because two others multiply for each of them. */
 struct sass_product_loop {
     int instructions, products, loads, copies, local;
     int fences, waits; /* of warpgroups */

@@ -183,7 +183,7 @@ static void prove_wgmma(void)
     check(rp_cuda_prove(c, &e), &e);
     CHECK(c->has_wgmma && strcmp(c->proof.outcome, "proved") == 0, "not proved");
     compare(&s, 0);
-    CHECK(strncmp(chosen(), "wgmma128_nt", 11) == 0, "%s is chosen", chosen());
+    CHECK(strncmp(chosen(), "wgmma256_nt", 11) == 0, "%s is chosen", chosen());
     setenv("PTX_OTHER_PRODUCTS", "1", 1);
     setenv("SASS_OTHER_PRODUCTS", "1", 1);
     check(rp_cuda_prove(c, &e), &e);
@@ -202,7 +202,7 @@ static void compare_wgmma(int is_short)
     int usable;
     const char *name;
     for (int tile = 1; (name = rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable)); tile++)
-        if (strcmp(name, "wgmma128_tn") == 0 || (!is_short && strncmp(name, "wgmma", 5) == 0))
+        if (strcmp(name, "wgmma256_tn") == 0 || (!is_short && strncmp(name, "wgmma", 5) == 0))
             compare_segments(tile);
     prove_wgmma();
     CHECK(rp_cuda_of(dev)->more != NULL, "there is no image for sm_90a");

@@ -65,6 +65,7 @@ wgmma() { # NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of products th
     TEST="test_cuda_gemm16 wgmma" fault "$name" "$report" gemm16_wgmma "$file" "$old" "$new" "$flags" - "$@"
 }
 wgmma proxy 'without a fence of proxies' gemm16_wgmma.cu 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");' ';'
+wgmma parity 'nothing orders them' gemm16_wgmma.cu 'mbarrier_wait(p.full, p.parity);' 'mbarrier_wait(p.full, p.parity ^ 1);' PTX_RACES=1
 product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f,'
 mixed attention16 rescale differ attention16_forward.cuh 'factor[i >> 1 & 1];' 'factor[0];'
 stored() { # NAME UNIT FILE OPERATIONS OLD NEW: of stored tensors
@@ -92,7 +93,17 @@ wgmma k-halves differ gemm16_wgmma.cu 'wgmma_multiply(sum, a, b, s);' 'wgmma_mul
 wgmma columns differ gemm16.cuh 'column >= g->n' 'column > g->n'
 wgmma rows differ gemm16_wgmma.cu '(unsigned)group * 64' '(unsigned)(1 - group) * 64'
 wgmma unit 'within eight lines of its swizzle' gemm16_wgmma.cu '+ WGMMA_UNIT - 1) / WGMMA_UNIT * WGMMA_UNIT' '+ 128) / 128 * 128'
-wgmma stage 'nothing orders them' gemm16_wgmma.cu '__syncthreads(); /* stage n is complete, and the one before the last has been read */' ';' PTX_RACES=1
+wgmma full 'nothing orders them' gemm16_wgmma.cu 'mbarrier_wait(p.full, p.parity);' ';' PTX_RACES=1
+wgmma release 'nothing orders them' gemm16_wgmma.cu 'if (n > 0 && threadIdx.x % RP_WARP == 0)
+            mbarrier_arrive(before);' 'if (threadIdx.x % RP_WARP == 0)
+            mbarrier_arrive(p.empty);' PTX_RACES=1
+wgmma empty '\(nothing orders them\|are complete, and this thread\)' gemm16_wgmma.cu 'mbarrier_wait(to.empty, to.parity ^ 1);' ';' PTX_RACES=1
+wgmma arrivals 'waits for ever for phase 0' gemm16_wgmma.cu '(unsigned)i, WGMMA_COPIERS)' '(unsigned)i, WGMMA_COPIERS + 1)'
+wgmma early 'nothing orders them' gemm16_wgmma.cu '(unsigned)i, WGMMA_COPIERS)' '(unsigned)i, WGMMA_COPIERS - RP_WARP)' PTX_RACES=1
+wgmma landed '\(nothing orders them\|without a fence of proxies\)' gemm16_wgmma.cu 'rp_copy_wait(WGMMA_AHEAD);' ';' PTX_RACES=1
+wgmma begin '\(nothing orders that before\|is not initialised\)' gemm16_wgmma.cu '    }
+    __syncthreads();' '    }'
+wgmma warps 'nothing orders them' gemm16_wgmma.cu 'WGMMA_COMPUTERS / RP_WARP)' '1)' PTX_RACES=1
 wgmma touched 'no wgmma.wait_group has waited for' gemm16_wgmma.cu '        wgmma_wait(1);' '        sum[0] = sum[0] + 0.0f;
         wgmma_wait(1);'
 product columns differ gemm16.cuh 'column >= g->n' 'column > g->n'

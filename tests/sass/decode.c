@@ -70,8 +70,8 @@ static int modify_specially(struct sass_insn *i, const char *name, size_t n)
         return 1;
     else if (i->op == SASS_HMMA && *name == '1')
         i->imm = n == 5 ? SHIM_M16N8K16 : SHIM_M16N8K8;
-    else if (i->op == SASS_HGMMA && *name == '6') /* 64x128x16 */
-        i->imm = 128;
+    else if (i->op == SASS_HGMMA && *name == '6') /* 64x256x16 */
+        i->imm = 256;
     else if (i->op == SASS_SYNCS) /* check_barrier() looks at all of them */
         return 1;
     else if (i->op == SASS_WARPGROUP && n > 2)
@@ -398,8 +398,8 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
     if (i->op == SASS_HMMA && (i->imm != SHIM_M16N8K16 || !strstr(mnemonic, ".F32")) && strcmp(mnemonic, "HMMA.1688.F32") != 0)
         simt_refuse("a product of matrices of another kind");
     if (i->op == SASS_HGMMA) {
-        if (i->imm != 128 || !strstr(mnemonic, ".F32") || i->d != i->s[1] || i->sign[1] ||
-            i->d + SASS_ROW(64) > SASS_ROW(ROW_ZERO))
+        if (i->imm != 256 || !strstr(mnemonic, ".F32") || i->d != i->s[1] || i->sign[1] ||
+            i->d + SASS_ROW(128) > SASS_ROW(ROW_ZERO))
             simt_refuse("a product of matrices of another kind");
         u->k->has_proxies = 1;
     }

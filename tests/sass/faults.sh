@@ -78,19 +78,24 @@ wgmma() { # NAME WHAT-IS-REPORTED N PATTERN OLD NEW VARIABLE=VALUE...: in the pr
     local name=$1 report=$2 n=$3 pattern=$4 old=$5 new=$6
     shift 6
     [ -e "$BUILD/sass/sm_90a/gemm16_wgmma.sass" ] || return 0 # ARCHS was given
-    TEST="test_cuda_gemm16 wgmma" fault "$name" "$report" gemm16_wgmma gemm16_bf16_wgmma128_nn "$n" "$pattern" "$old" \
+    TEST="test_cuda_gemm16 wgmma" fault "$name" "$report" gemm16_wgmma gemm16_bf16_wgmma256_nn "$n" "$pattern" "$old" \
         "$new" - LONG=0 "$@"
 }
 wgmma arrive 'written after the last WARPGROUP.ARRIVE' 1 WARPGROUP.ARRIVE WARPGROUP.ARRIVE NOP
 [ "${LONG:-0}" != 0 ] || exit 0
 wgmma last-wait differ 2 WARPGROUP.DEPBAR ', 0x0' ', 0x1'
-wgmma proxy 'without a fence of proxies' 1 FENCE.VIEW FENCE.VIEW.ASYNC.S NOP
+wgmma proxy 'without a fence of proxies' 2 FENCE.VIEW FENCE.VIEW.ASYNC.S NOP
 wgmma wait '\(nothing orders them\|without a fence of proxies\)' 1 WARPGROUP.DEPBAR ', 0x1' ', 0x2' SASS_RACES=1
-wgmma barrier 'nothing orders them' 1 BAR.SYNC 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP SASS_RACES=1
+wgmma begin '\(nothing orders that before\|is not initialised\)' 1 BAR.SYNC 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP
+wgmma parity 'nothing orders them' 1 SYNCS.PHASECHK 'R15' 'RZ' SASS_RACES=1
+wgmma release 'nothing orders them' 1 'DEPBAR.LE gsb0, 0x1' 'WARPGROUP.DEPBAR.LE gsb0, 0x1' NOP SASS_RACES=1
+wgmma arrivals 'waits for ever for phase' 1 'SYNCS.ARRIVE' '@!P0' '@P0'
+wgmma landed '\(nothing orders them\|without a fence of proxies\)' 1 ' DEPBAR.LE SB0' 'DEPBAR.LE SB0, 0x2' NOP SASS_RACES=1
+wgmma object 'is not initialised' 1 SYNCS.EXCH '0x30000' '0x30100'
 wgmma group '\(differ\|nothing waits for\)' 1 'HGMMA.*gsb0' ', gsb0' ''
 wgmma transposed '\(differ\|of shared memory of\)' 1 HGMMA .tnspB ''
 wgmma format differ 2 HGMMA .BF16 ''
-wgmma slice '\(differ\|of shared memory of\)' 2 HGMMA 'gdesc[UR28]' 'gdesc[UR20]'
-wgmma early 'no descriptor of a matrix' 2 'R2UR UR28' R18 R24
+wgmma slice '\(differ\|of shared memory of\)' 2 HGMMA 'gdesc[UR4]' 'gdesc[UR8]'
+wgmma early 'no descriptor of a matrix' 2 'R2UR UR8' R14 R24
 wgmma sums 'of another kind' 1 HGMMA 'R24, gdesc' 'R32, gdesc'
-wgmma size 'unknown modifier' 1 HGMMA 64x128x16 64x256x16
+wgmma size 'unknown modifier' 1 HGMMA 64x256x16 64x128x16

@@ -17,6 +17,9 @@
 #define GEMM16_MOST 4   /* tiles of 16 that a warp has down or across */
 #define GEMM16_PIECES 8 /* that a thread copies of an operand's stage, at most */
 #define CONV16_LINES 4
+#ifndef GEMM16_WRITERS
+#define GEMM16_WRITERS(s) gemm16_threads(s) /* threads of a block; those after the last part of C only help to write it */
+#endif
 
 /* How the pieces of an operand are found: a constant. */
 enum {
@@ -324,7 +327,7 @@ RP_DEVICE void gemm16_epilogue(const struct rp_gemm16_args *g, const struct rp_c
                 }
         __syncthreads();
         RP_NO_UNROLL
-        for (int i = (int)threadIdx.x; i < RP_GEMM16_BAND * s->columns / 2; i += gemm16_threads(s)) {
+        for (int i = (int)threadIdx.x; i < RP_GEMM16_BAND * s->columns / 2; i += GEMM16_WRITERS(s)) {
             const int line = i / (s->columns / 2), at = i % (s->columns / 2) * 2;
             const float2 v = *(const float2 *)(const void *)(band + line * pitch + at);
             gemm16_write(g, conv, row0 + first + line, column0 + at, v.x, v.y, s);

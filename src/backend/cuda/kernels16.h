@@ -11,8 +11,9 @@
 #define RP_GEMM16_STAGES_ASYNC 4 /* with asynchronous copies */
 #define RP_GEMM16_STAGES_HELD 2  /* without */
 #define RP_WGMMA_DEPTH 64        /* of gemm16_wgmma.cu ... */
-#define RP_WGMMA_STAGES 3        /* ... with two blocks of a multiprocessor */
+#define RP_WGMMA_STAGES 4        /* ... with one block of a multiprocessor */
 #define RP_WGMMA_UNIT 1024       /* bytes of eight lines: the stages begin at a multiple */
+#define RP_WGMMA_BARRIERS 64     /* bytes of two for each stage, after the stages */
 #define RP_GEMM16_BAND 64        /* rows of C in shared memory at a time */
 #define RP_GEMM16_PAD 8          /* floats after each of them, so that a warp's rows are in other banks */
 struct rp_gemm16_args {

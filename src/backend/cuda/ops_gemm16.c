@@ -40,7 +40,8 @@ size_t rp_cuda_gemm16_shared(const struct rp_cuda *c, int rows, int columns)
 static size_t shared_bytes(const struct rp_cuda *c, const struct tile16 *t)
 {
     if (t->wgmma)
-        return (size_t)RP_WGMMA_STAGES * (size_t)(t->rows + t->columns) * RP_WGMMA_DEPTH * sizeof(uint16_t) + RP_WGMMA_UNIT;
+        return (size_t)RP_WGMMA_STAGES * (size_t)(t->rows + t->columns) * RP_WGMMA_DEPTH * sizeof(uint16_t) +
+               RP_WGMMA_BARRIERS + RP_WGMMA_UNIT;
     return rp_cuda_gemm16_shared(c, t->rows, t->columns);
 }
 

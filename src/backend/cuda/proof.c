@@ -14,13 +14,14 @@
 
 #define ROOM ((size_t)1 << 20) /* of the workspace, from its middle on: a product of two chains uses its begin */
 #define ONE_TILE "64x64_nt"    /* which every GPU has */
+#define REPEAT 4               /* that makes 256 rows and columns: every warp of every tile has its part */
 
 struct proof {
     struct rp_cuda *c;
     struct rp_tc_probe probe;
     uint16_t sent[RP_PROBE_NUMBERS_MOST];
-    int repeat;                          /* times that every row of A and column of B comes: 1, or 2 */
-    uint32_t got[4 * RP_PROBE_SUMS_MOST];
+    int repeat; /* times that every row of A and column of B comes: 1, or REPEAT */
+    uint32_t got[REPEAT * REPEAT * RP_PROBE_SUMS_MOST];
     uint32_t edges[RP_PROBE_SUMS_MOST];  /* by a tile of gemm16.def */
 };
 
@@ -118,7 +119,7 @@ static int prove_wgmma(struct proof *p, struct rp_err *err)
         rp_tc_probe_fill(&p->probe, p->c->dev.numerics, (enum rp_tc_probe_kind)kind);
         const uint32_t *const sum = kind == RP_PROBE_EDGES ? p->edges : p->probe.sum;
         const int rows = p->probe.rows;
-        p->repeat = kind == RP_PROBE_CHAINS ? 1 : 2; /* every warp has its part */
+        p->repeat = kind == RP_PROBE_CHAINS ? 1 : REPEAT;
         const int size = p->repeat * rows;
         for (int tile = 1; equal && (name = rp_cuda_gemm16_tile(p->c, tile, &usable)); tile++) {
             if (!usable || !is_wgmma(name) || (kind == RP_PROBE_CHAINS && strchr(name, '_')[1] == 't')) /* has other segments */
