@@ -379,20 +379,19 @@ void rp_hex(char *out, const void *data, size_t n)
     out[2 * n] = 0;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+/* Value of each hex digit, plus 1; 0: not one. */
+static const unsigned char hex_value[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+};
 
 int rp_unhex(void *out, size_t n, const char *hex)
 {
     unsigned char *p = out;
     for (size_t i = 0; i < n; i++) {
-        int hi = hex_value(hex[2 * i]);
-        int lo = hi < 0 ? -1 : hex_value(hex[2 * i + 1]);
+        const int hi = hex_value[(unsigned char)hex[2 * i]] - 1;
+        const int lo = hi < 0 ? -1 : hex_value[(unsigned char)hex[2 * i + 1]] - 1;
         if (lo < 0)
             return -1;
         p[i] = (unsigned char)(hi << 4 | lo);
@@ -417,8 +416,12 @@ void rp_base64(struct rp_buf *out, const void *data, size_t n)
 
 static int base64_value(char c)
 {
-    const char *p = c ? strchr(base64_digit, c) : NULL;
-    return p ? (int)(p - base64_digit) : -1;
+    return c >= 'A' && c <= 'Z'   ? c - 'A'
+           : c >= 'a' && c <= 'z' ? c - 'a' + 26
+           : c >= '0' && c <= '9' ? c - '0' + 52
+           : c == '+'             ? 62
+           : c == '/'             ? 63
+                                  : -1;
 }
 
 /* One encoding per value: bits that padding leaves over must be zero, or a changed

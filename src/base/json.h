@@ -49,3 +49,8 @@ long long rp_json_integer_at(const json_t *j, const char *path); /* 0 if it is a
 /* floats travel as C hex floats ("0x1.8p+1"), exact: */
 void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */
 int rp_float_unhex(float *out, const char *text); /* 0 or -1 */
+/* The same of a finite float in exactly the form that rp_float_hex() gives it; -1: another text. */
+int rp_float_unhex_own(float *out, const char *text, size_t size);
+/* The nearest double to the JSON number of `size` bytes, as strtod(), which takes ten times as long. The byte after the
+ * number ends it too. */
+double rp_json_real(const char *text, size_t size);

@@ -82,9 +82,18 @@ const char *rp_s(int64_t n)
     return n == 1 ? "" : "s";
 }
 
+/* Without branches, which random digits mispredict. */
+static int is_hex_digit(char c)
+{
+    return ((unsigned)(c - '0') < 10) | ((unsigned)(c - 'a') < 6);
+}
+
 int rp_is_sha256(const char *text)
 {
-    return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
+    int n = 0;
+    while (is_hex_digit(text[n]))
+        n++;
+    return n == 64 && !text[n];
 }
 
 /* Marks, embeddings, overrides and isolates of writing direction, and the separators of lines and paragraphs. */

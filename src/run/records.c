@@ -102,8 +102,12 @@ struct record_values {
 static int match_name(struct rp_record_names *names, int i, int learn, const char *p, size_t n)
 {
     char *name = names->name[i];
-    if (!learn)
-        return strncmp(name, p, n) == 0 && !name[n];
+    if (!learn) {
+        size_t k = 0;
+        while (k < n && name[k] == p[k]) /* neither has a NUL */
+            k++;
+        return k == n && !name[n];
+    }
     if (n == 0 || n >= sizeof names->name[i])
         return 0;
     memcpy(name, p, n);
@@ -204,7 +208,7 @@ static int parse_learning_rate(struct rp_step_record *r, struct rp_record_line *
     if (f->type == 'i' && f->size > 18) /* not every reader of JSON takes it */
         return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is a whole number of more than 18 digits",
                        rp_line_place(l));
-    r->learning_rate = strtod(f->value, NULL); /* stops at the ',' or '}' after it */
+    r->learning_rate = rp_json_real(f->value, (size_t)f->size);
     if (!(r->learning_rate >= 0) || !isfinite(r->learning_rate))
         return rp_fail(err, RP_MALFORMED, "%s: 'learning_rate' is not a number from 0 up", rp_line_place(l));
     return 0;
@@ -444,10 +448,12 @@ static int add_line(struct rp_records_in *in, const char *text, size_t size, str
     struct rp_records *rs = in->out;
     struct rp_step_record r = {0};
     struct rp_record_times times = no_times;
-    struct rp_record_line l = {.number = rs->n + 1, .rank = rs->rank};
+    struct rp_record_line l; /* not zeroed: there are many, and rp_line_scan() sets it */
     struct record_roots roots;
     struct record_values v; /* set as far as the record has such values */
     int learn = !rs->n || (rs->n == 1 && rs->r[0].step < 0);
+    l.number = rs->n + 1;
+    l.rank = rs->rank;
     if (rs->n == RP_RECORDS_MAX)
         return rp_fail(err, RP_MALFORMED, "%s: more than %d records", rp_line_place(&l), RP_RECORDS_MAX);
     if (rp_line_scan(&l, text, size, err) < 0 || parse_record(&r, &times, &roots, &v, rs, learn, &l, err) < 0 ||

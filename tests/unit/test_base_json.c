@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int refused(const char *text, size_t size, const char *expected)
@@ -264,6 +265,22 @@ TEST(hex_floats_are_exact)
         CHECK(strcmp(text, expected) == 0 && rp_float_unhex(&back, text) == 0 && memcmp(&x, &back, sizeof x) == 0,
               "%#x as %s, not %s", any, text, expected);
     }
+    for (uint32_t i = 0; i < 100000; i++) { /* a text with another character is refused, or is that of another float */
+        const uint32_t any = i * 2654435761u;
+        float x;
+        memcpy(&x, &any, sizeof x);
+        if (!isfinite(x))
+            continue;
+        rp_float_hex(text, x);
+        const size_t n = strlen(text);
+        CHECK(rp_float_unhex_own(&back, text, n) == 0 && memcmp(&x, &back, sizeof x) == 0, "%s", text);
+        text[i % n] = "0123456789abcdefABXxpP+-. "[i / 7 % 26];
+        if (rp_float_unhex_own(&back, text, n) == 0) {
+            char again[32];
+            rp_float_hex(again, back);
+            CHECK(strncmp(again, text, n) == 0 && !again[n], "%s is written as %s", text, again);
+        }
+    }
     rp_float_hex(text, -NAN);
     CHECK(strcmp(text, "nan") == 0 && rp_float_unhex(&back, text) == 0 && isnan(back), "NaN has one text: %s", text);
     rp_float_hex(text, 1.5f);
@@ -274,4 +291,69 @@ TEST(hex_floats_are_exact)
                                       "0xp+0",   "0x1p",    "--0x1p+0", "0x1p+0x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK(rp_float_unhex(&back, bad[i]) < 0, "'%s' was accepted", bad[i]);
+}
+
+static int reads_as_strtod(const char *text)
+{
+    const double expected = strtod(text, NULL), x = rp_json_real(text, strcspn(text, ",}"));
+    if (memcmp(&x, &expected, sizeof x) == 0)
+        return 1;
+    fprintf(stderr, "# '%s' is %a, expected %a\n", text, x, expected);
+    return 0;
+}
+
+/* Against strtod(): of 1 to 19 digits with exponents around those that need no strtod(), and between two doubles. */
+TEST(real_numbers_are_the_nearest_doubles)
+{
+    static const char *const some[] = {
+        "0.0",
+        "-0.0",
+        "0e5",
+        "1",
+        "-1.5",
+        "0.1,",
+        "1e-27",
+        "1e-28",
+        "9.999999999999999e22",
+        "5e-324",
+        "1e400",
+        "1E-5}",
+        "1.0e+5",
+        "2.5e-0",
+        "1e-99999",
+        "9007199254740993.0",
+        "9007199254740995.0",
+        "900719925474099.25",
+        "4503599627370497.5",
+        "4503599627370496.5",
+        "9223372036854775807.0",
+        "0.50000000000000005551",
+        "0.500000000000000166533453693773481063544750213623046875",
+        "9999999999999999999.0",
+        "0.000000000000000000000000001",
+        "18446744073709551615.0",
+        "100000000000000000000.0",
+    };
+    uint64_t state = 1;
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        CHECK(reads_as_strtod(some[i]), "%s", some[i]);
+    for (int i = 0; i < 100000; i++) {
+        char text[64];
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t digits = state >> (1 + state % 60);
+        const int tens = (int)(state >> 33) % 30;
+        if (i % 2)
+            snprintf(text, sizeof text, "%s%.*g,", i % 3 ? "" : "-", 15 + i % 3, (double)digits / pow(10, tens));
+        else
+            snprintf(text, sizeof text, "%llu.%lluE-%d}", (unsigned long long)(digits >> 32),
+                     (unsigned long long)(digits & 0xffffff), tens);
+        CHECK(reads_as_strtod(text), "%s", text);
+    }
+    for (uint64_t i = 0; i < 20000; i++) { /* halfway between two doubles: 2^53 + odd, divided by a power of 2 */
+        char text[64];
+        snprintf(text, sizeof text, "%.*f", (int)(i % 3), (double)(0x10000000000000ull + i) / 4);
+        CHECK(reads_as_strtod(text), "%s", text);
+        snprintf(text, sizeof text, "%llu.5", (unsigned long long)(0x10000000000000ull + i));
+        CHECK(reads_as_strtod(text), "%s", text);
+    }
 }
