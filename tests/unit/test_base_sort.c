@@ -2,6 +2,9 @@
 #include "base/sort.h"
 #include "tests/unit/tap.h"
 
+#include <math.h>
+#include <string.h>
+
 TEST(integers_and_doubles_come_out_in_order)
 {
     enum { N = 1000 };
@@ -58,4 +61,50 @@ TEST(the_median_is_the_one_in_the_middle_or_the_mean_of_two)
     for (int i = 0; i < 101; i++)
         many[i] = (i * 37) % 101;
     CHECK(rp_median(many, 101) == 50 && many[0] == 0 && many[100] == 100);
+}
+
+static uint64_t next_bits(uint64_t *state)
+{
+    return *state = *state * 6364136223846793005u + 1442695040888963407u;
+}
+
+/* Each value is one of the sorted ones as often as it was before: the sums of their bits, and of squares of these, are
+ * the same. */
+TEST(many_numbers_of_any_size_come_out_in_order)
+{
+    enum { N = 5000 };
+    static int64_t a[N];
+    static double x[N];
+    uint64_t state = 1;
+    for (int shift = 0; shift < 64; shift += 9) {
+        uint64_t sum = 0, after = 0, sum_x = 0, after_x = 0;
+        for (int i = 0; i < N; i++) {
+            a[i] = (int64_t)next_bits(&state) >> shift;
+            x[i] = i % 50 ? ldexp((double)a[i], (int)(state >> 20) % 2000 - 1000) : i % 100 ? 0.0 : -0.0;
+            uint64_t bits;
+            memcpy(&bits, &x[i], sizeof bits);
+            sum += (uint64_t)a[i] * (uint64_t)a[i] + (uint64_t)a[i];
+            sum_x += (bits | 1) * bits;
+        }
+        rp_sort_int64(a, N);
+        rp_sort_double(x, N);
+        for (int i = 0; i < N; i++) {
+            uint64_t bits;
+            memcpy(&bits, &x[i], sizeof bits);
+            after += (uint64_t)a[i] * (uint64_t)a[i] + (uint64_t)a[i];
+            after_x += (bits | 1) * bits;
+            CHECK(i == 0 || (a[i - 1] <= a[i] && x[i - 1] <= x[i]), "shift %d: %d of %d", shift, i, N);
+        }
+        CHECK(sum == after && sum_x == after_x, "shift %d: the numbers are others", shift);
+    }
+}
+
+TEST(zeros_of_both_signs_keep_their_order)
+{
+    double x[600];
+    for (int i = 0; i < 600; i++)
+        x[i] = i % 3 == 0 ? 0.0 : i % 3 == 1 ? -0.0 : i < 300 ? 1.0 : -1.0;
+    rp_sort_double(x, 600);
+    for (int i = 0; i < 400; i++)
+        CHECK(x[100 + i] == 0 && !signbit(x[100 + i]) == (i % 2 == 0), "%d: %g", i, x[100 + i]);
 }
