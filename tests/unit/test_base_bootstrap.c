@@ -33,6 +33,39 @@ TEST(resamples_follow_from_the_seed)
     CHECK(interval[0] == 0.5 && interval[1] == 0.5, "%g %g", interval[0], interval[1]);
 }
 
+static int64_t draw(int64_t n, uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (int64_t)(((unsigned __int128)(z ^ (z >> 31)) * (uint64_t)n) >> 64);
+}
+
+/* Intervals are in sealed bundles: whatever the times are, a sum has the bits of additions in the order of draws. */
+TEST(sums_are_those_of_the_draws_in_their_order)
+{
+    enum { N = 100, RESAMPLES = 20 };
+    static const struct {
+        double base, step;
+    } kinds[] = {{3, 1}, {0x1p40, 12345}, {0, 0x1p33}, {0.1, 0.7}, {0x1p53, 2}, {0x1p47, 1}, {-5, 1}, {1e300, 1e290}};
+    const int64_t first[] = {0, N};
+    const double work[] = {7};
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        double time[N], out[RESAMPLES];
+        uint64_t seed = kind;
+        for (int i = 0; i < N; i++)
+            time[i] = kinds[kind].base + kinds[kind].step * (i * 37 % N);
+        rp_bootstrap_resample(out, RESAMPLES, &(struct rp_bootstrap){1, first, time, work, 1e9}, seed);
+        for (int r = 0; r < RESAMPLES; r++) {
+            double sum = 0;
+            for (int i = 0; i < N; i++)
+                sum += time[draw(N, &seed)];
+            CHECK(out[r] == 7 / (sum / 1e9), "kind %zu, resample %d: %a, expected %a", kind, r, out[r],
+                  7 / (sum / 1e9));
+        }
+    }
+}
+
 TEST(interval_has_the_2nd_and_the_98th_of_hundred)
 {
     double all[100], base[100], interval[2];
