@@ -15,6 +15,7 @@
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/x509.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,6 +317,30 @@ static struct rp_key_pair *load_foreign_public(const char *text, size_t size, co
 
 /* ---- PEM ---- */
 
+/* The SubjectPublicKeyInfo of RFC 8410: SEQUENCE { SEQUENCE { id-Ed25519 }, BIT STRING of 32 bytes }. */
+static const unsigned char public_head[] = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00};
+
+/* A public key in exactly the form that this program and OpenSSL write, or NULL. OpenSSL reads every form, but tries
+ * all of its decoders: a twentieth of the time of `compare`. */
+static EVP_PKEY *read_written_pem(const char *pem, size_t size)
+{
+    static const char begin[] = "-----BEGIN PUBLIC KEY-----\n", end[] = "\n-----END PUBLIC KEY-----\n";
+    enum { BEGIN = sizeof begin - 1, CODED = PUBLIC_DER / 3 * 4 + 4, END = sizeof end - 1 };
+    RP_BUF der = {0};
+    if (size != BEGIN + CODED + END || memcmp(pem, begin, BEGIN) != 0 || memcmp(pem + BEGIN + CODED, end, END) != 0 ||
+        rp_unbase64(&der, pem + BEGIN, CODED) < 0 || der.size != PUBLIC_DER ||
+        memcmp(der.data, public_head, sizeof public_head) != 0)
+        return NULL;
+    return EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, (unsigned char *)der.data + sizeof public_head, 32);
+}
+
+static EVP_PKEY *read_public_pem(const char *pem, size_t size)
+{
+    EVP_PKEY *pkey = read_written_pem(pem, size);
+    AUTO_BIO *bio = pkey ? NULL : BIO_new_mem_buf(pem, (int)size);
+    return bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : pkey;
+}
+
 /* Reads a file that holds a private key and that others cannot read. */
 static int read_private(struct secret *s, enum form *form, const char *path, struct rp_err *err)
 {
@@ -405,8 +430,7 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
                             "%s holds a private key; expected a public one (repro key show prints it)", what);
     if (only_one_block(pem, size, what, err) < 0)
         return NULL;
-    AUTO_BIO *bio = BIO_new_mem_buf(pem, (int)size);
-    AUTO_PKEY *pkey = bio ? PEM_read_bio_PUBKEY(bio, NULL, NULL, NULL) : NULL;
+    AUTO_PKEY *pkey = read_public_pem(pem, size);
     if (!pkey) {
         fail_ssl(err, RP_MALFORMED, "%s is not a valid public key", what);
         return NULL;
@@ -436,12 +460,10 @@ struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct 
 
 /* ---- using ---- */
 
-/* The SubjectPublicKeyInfo of RFC 8410: SEQUENCE { SEQUENCE { id-Ed25519 }, BIT STRING of 32 bytes }. */
 static void public_der(const struct rp_key_pair *k, unsigned char der[PUBLIC_DER])
 {
-    static const unsigned char head[] = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00};
-    memcpy(der, head, sizeof head);
-    rp_key_public_bytes(k, der + sizeof head);
+    memcpy(der, public_head, sizeof public_head);
+    rp_key_public_bytes(k, der + sizeof public_head);
 }
 
 void rp_key_fingerprint(const struct rp_key_pair *k, char out[RP_FINGERPRINT_SIZE])
@@ -525,8 +547,34 @@ char *rp_key_default_path(struct rp_err *err)
     return own && *own ? rp_strdup(own) : rp_config_path("key.pem", err);
 }
 
+/* The own key, as it was read last: `compare` of many bundles asks for it at each of them. */
+static struct {
+    pthread_mutex_t lock;
+    unsigned char file[RP_SHA256_SIZE]; /* digest of its bytes */
+    char fingerprint[RP_FINGERPRINT_SIZE];
+} own_key = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int take_own_key(char fingerprint[RP_FINGERPRINT_SIZE], const unsigned char file[RP_SHA256_SIZE])
+{
+    pthread_mutex_lock(&own_key.lock);
+    const int is_same = *own_key.fingerprint && memcmp(own_key.file, file, RP_SHA256_SIZE) == 0;
+    if (is_same)
+        memcpy(fingerprint, own_key.fingerprint, RP_FINGERPRINT_SIZE);
+    pthread_mutex_unlock(&own_key.lock);
+    return is_same;
+}
+
+static void keep_own_key(const char fingerprint[RP_FINGERPRINT_SIZE], const unsigned char file[RP_SHA256_SIZE])
+{
+    pthread_mutex_lock(&own_key.lock);
+    memcpy(own_key.file, file, RP_SHA256_SIZE);
+    memcpy(own_key.fingerprint, fingerprint, RP_FINGERPRINT_SIZE);
+    pthread_mutex_unlock(&own_key.lock);
+}
+
 int rp_key_own(char fingerprint[RP_FINGERPRINT_SIZE], struct rp_err *err)
 {
+    unsigned char file[RP_SHA256_SIZE];
     __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
     RP_FREE char *path = rp_key_default_path(err);
     enum form form;
@@ -534,10 +582,14 @@ int rp_key_own(char fingerprint[RP_FINGERPRINT_SIZE], struct rp_err *err)
         return -1;
     if (form == PEM_ENCRYPTED)
         return rp_fail(err, RP_UNAVAILABLE, "key '%s' is encrypted", path);
+    rp_sha256_bytes(file, s->data, s->size);
+    if (take_own_key(fingerprint, file))
+        return 0;
     RP_KEY *k = rp_key_load(path, -1, err);
     if (!k)
         return -1;
     rp_key_fingerprint(k, fingerprint);
+    keep_own_key(fingerprint, file);
     return 0;
 }
 
