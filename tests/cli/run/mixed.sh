@@ -7,7 +7,7 @@ golden=$TOP/tests/golden/mixed.txt
 train() { # RECIPE OPTION...
     recipe=$1
     shift
-    "$REPRO" run "$recipe" --steps 3 --set measure.warmup_steps=0 --set measure.repeats=1 --set measure.ceilings=false -f -o run.zst "$@" \
+    "$REPRO" run "$recipe" --steps 2 --set measure.warmup_steps=0 --set measure.repeats=1 --set measure.ceilings=false -f -o run.zst "$@" \
         >out.txt 2>err.txt || { cat err.txt >&2; fail "no bundle of $recipe"; }
     "$REPRO" inspect run.zst run.json | jq -r '"\(.numerics)"'
     "$REPRO" inspect run.zst steps/rank0.jsonl | jq -r 'select(.step >= 0) | "\(.step) \(.loss) \(.grad_norm)"'
