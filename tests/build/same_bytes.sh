@@ -1,5 +1,5 @@
 #!/bin/bash
-# What is compiled in a directory of another name, with another umask and time zone, has the bytes of this build: every eighth object of the
+# What is compiled in a directory of another name, with another umask and time zone, has the bytes of this build: every sixteenth object of the
 # program and of the GPU worker, every 64th of the program for 64-bit Arm, and with LONG=1 all programs, from nothing. Neither paths nor what was
 # built before is in them. The dependencies are shared; that they do not carry paths either is checked on the bytes of the programs.
 # timeout: 900
@@ -32,7 +32,7 @@ same_objects() { # LEAST "OBJECT..." [VARIABLE=VALUE...]
 no_paths() { # PROGRAM
     ! grep -qaE "$PWD|$deps|$TOP/" "$1" || fail "$1 carries a path of the machine that built it: $(strings "$1" | grep -E "$PWD|$deps|$TOP/" | head -3)"
 }
-same_objects 40 "$(every 8 static/src gpu/src)" CUDA="$cuda"
+same_objects 25 "$(every 16 static/src gpu/src)" CUDA="$cuda"
 no_paths "$REPRO"
 # Of the static program if it was built, else of the one that `make test` builds.
 arm=native
