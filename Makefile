@@ -15,7 +15,7 @@
 #   CUDA_HOME=DIR  with CUDA=1, only on the command line: headers and libcudart_static.a of this installed toolkit instead
 #   NVCC=PATH      with CUDA=1, only on the command line: device code by this compiler of CUDA 12 or 13 (which knows no sm_70), not by
 #                  the pinned NVRTC
-#   PTX=LIST       with tests-built: architectures for which tests/ptx gets PTX, default compute_70 compute_80
+#   PTX=LIST       with tests-built: architectures for which tests/ptx gets PTX, default compute_70 compute_90
 #   SASS=LIST      with tests-built: architectures whose machine code tests/sass executes, default sm_90
 #   ARCHS=LIST     with CUDA=1: device code for these only, to try something: sm_90 compute_100
 #   COMMIT=HEX     the commit, where there is no git (tarballs of `git archive` know theirs)
@@ -425,7 +425,7 @@ $(BUILD)/shim/ptx/libcuda.so.1: $(ptx_objects)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) $^ -o $@ -lm
 -include $(ptx_objects:.o=.d)
-PTX ?= compute_70 compute_80
+PTX ?= compute_70 compute_90
 ptx_archs := $(filter-out $(archs),$(if $(NVCC),$(filter $(nvcc_archs),$(PTX)),$(PTX)))
 $(foreach a,$(ptx_archs),$(eval $(call device_for,$a)))
 ptx_images := $(foreach a,$(ptx_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/device/$a/%,$(call code_for,$a)))

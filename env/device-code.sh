@@ -9,7 +9,8 @@
 # ARCH is sm_90 or sm_90a (a cubin), or compute_100 (PTX). Beside OUT come OUT.txt, what the compiler and ptxas said, and OUT.d for make.
 # From the environment: NVCC, the compiler, or NVRTC="TOOL LIBRARY" (env/gpu/nvrtc.c); RP_GCC; RP_DEVICE_CACHE, a directory in which
 # results are kept: the matrix kernels take minutes for all architectures, and most builds and checkouts compile the same text. The
-# key covers the text as the preprocessor leaves it, so that a comment costs nothing, the flags and the compiler.
+# key covers the text as the preprocessor leaves it, so that a comment costs nothing, the flags and the compiler. NVRTC makes the PTX of
+# compute_90 on the way to machine code for sm_90; it is kept too.
 set -euo pipefail
 # One rounding for each operator that is written; tests/cuda/test_device_code.c reads what came of it.
 flags="-std=c++17 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Isrc -I."
@@ -54,11 +55,12 @@ compile() {
         "$tool" "$library" "$arch" "$source" "$tmp/code" -$flags "$@" --ptxas-options=-v >"$tmp/said"
     fi
 }
-keep() { # DIRECTORY: whole or not at all
+keep() { # DIRECTORY CODE SAID: whole or not at all
     local new
     mkdir -p "${1%/*}"
     new=$(mktemp -d "${1%/*}/.new.XXXXXX")
-    cp "$tmp/code" "$tmp/said" "$new/"
+    cp "$2" "$new/code"
+    cp "$3" "$new/said"
     mv -T "$new" "$1" 2>/dev/null || rm -rf "$new"
     find "${1%/*}" -mindepth 1 -maxdepth 1 -mtime +30 -exec rm -rf {} + 2>/dev/null || :
 }
@@ -71,8 +73,12 @@ if [ -n "$kept" ] && [ -e "$kept" ]; then
     cp "$kept/code" "$kept/said" "$tmp/"
 else
     compile "$@" || { cat "$tmp/said" >&2 && echo "device-code: $source does not compile for $arch" >&2 && exit 1; }
+    if [ -n "$kept" ] && [ -e "$tmp/code.ptx" ]; then
+        sed '/^ptxas/,$d' "$tmp/said" >"$tmp/said.ptx"
+        keep "$RP_DEVICE_CACHE/$(key "compute_${arch#sm_}" <"$tmp/text")" "$tmp/code.ptx" "$tmp/said.ptx"
+    fi
     sed -i '/Compile time/d; s/^ptxas *\. */    /' "$tmp/said" # times differ
-    [ -z "$kept" ] || keep "$kept"
+    [ -z "$kept" ] || keep "$kept" "$tmp/code" "$tmp/said"
 fi
 mv "$tmp/d" "$out.d"
 mv "$tmp/said" "$out.txt"

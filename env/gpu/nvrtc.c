@@ -1,4 +1,5 @@
-/* nvrtc LIBRARY ARCH SOURCE OUT FLAG...: compile one .cu file with the NVRTC of that path: sm_90 gives a cubin, compute_100 gives PTX.
+/* nvrtc LIBRARY ARCH SOURCE OUT FLAG...: compile one .cu file with the NVRTC of that path: sm_90 gives a cubin, and in OUT.ptx the PTX that it
+ * was made from, which is that of compute_90; compute_100 gives PTX.
  * What the compiler says, ptxas with its statistics included, goes to stdout. A tool of the build. */
 #include <dlfcn.h>
 #include <nvrtc.h>
@@ -86,7 +87,13 @@ int main(int argc, char **argv)
     nvrtcResult r = CALL(nvrtcCompileProgram, program, argc - 4, flags);
     print_log(program);
     must(r, argv[3]);
-    write_code(program, strncmp(argv[2], "compute_", 8) == 0, argv[4]);
+    const int ptx = strncmp(argv[2], "compute_", 8) == 0;
+    write_code(program, ptx, argv[4]);
+    if (!ptx) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s.ptx", argv[4]);
+        write_code(program, 1, path);
+    }
     must(CALL(nvrtcDestroyProgram, &program), argv[3]);
     free(text);
     return 0;

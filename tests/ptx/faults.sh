@@ -18,7 +18,7 @@ replace() { # FILE OLD NEW: the first place where it is
 fault() { # NAME WHAT-IS-REPORTED UNIT FILE OLD NEW FLAGS OPERATIONS VARIABLE=VALUE...
     local name=$1 report=$2 unit=$3 file=$4 old=$5 new=$6 use=$7 operations=$8 status=0
     shift 8
-    local from=gpu/device/compute_80 arch=compute_80 to=ptx/$unit capability=80
+    local from=gpu/device/compute_90 arch=compute_90 to=ptx/$unit capability=80
     rm -rf ptx ptxa && mkdir ptx ptxa
     [ "$unit" != gemm16_wgmma ] || from=gpu/checked/compute_90 arch=compute_90a to=ptxa/$unit capability=90
     for f in "$BUILD/$from"/*; do
