@@ -177,8 +177,8 @@ FAMILY void compare_family(int capability, enum rp_numerics numerics, const char
 }
 
 /* compare_all() for every family that the library can be: by PTX, one of its texts each; of the source, one a library.
- * `only`: a variable of the environment with a capability, in place of all. is_short: where it takes long, not
- * everything, unless LONG=1 and one capability is named. */
+ * `only`: a variable of the environment with a capability, in place of all. is_short: where it takes long, and on GPUs of 8.0,
+ * whose code is that of 9.0, not everything, unless LONG=1 and one capability is named. */
 FAMILY void compare_families(const char *only, void (*compare_all)(int is_short))
 {
     static const int all[] = {70, 75, 80, 90, 130}; /* 130: of a GPU that gets PTX */
@@ -207,7 +207,7 @@ FAMILY void compare_families(const char *only, void (*compare_all)(int is_short)
         for (int n = 0; n < RP_NUMERICS_COUNT; n++)
             if (rp_is_mixed((enum rp_numerics)n) && rp_cuda_has_arithmetic(capability[i], (enum rp_numerics)n)) {
                 compare_family(capability[i], (enum rp_numerics)n, *ptx ? ptx : NULL,
-                               (is_ptx || is_sass) && !(*named && tap_long()), compare_all);
+                               (is_ptx || is_sass || capability[i] == 80) && !(*named && tap_long()), compare_all);
                 done++;
             }
     }

@@ -1,5 +1,6 @@
 /* GEMM in mixed precision on the GPU: every tile of gemm16.def, both formats, in the arithmetic of each family, on shapes that fit no tile,
  * aligned and not, and with segments of k. All give the bits of ops/reference_low.inc.h and write nothing else.
+ * timeout: 600
  * shims: 800 700 ptx */
 #include "tests/cuda/families.h"
 #include "ops/tensor_probe.h"
