@@ -391,7 +391,7 @@ shim_line := $(CC) $(common) -O1 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -fsa
 shim_checked := -DSHIM_CHECKED
 shim_watch := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
 define shim
-shim_$1_objects := $(patsubst %.cu,$(BUILD)/shim/$2/%.o,$5) $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(filter-out $5,$(device_code)) $(filter-out $(if $3,,%/check.c),$(wildcard tests/shim/*.c $(if $3,tests/shim/*.cu)))))
+shim_$1_objects := $(patsubst %.cu,$(BUILD)/shim/$6/%.o,$5) $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(filter-out $5,$(device_code)) $(filter-out $(if $3,,%/check.c),$(wildcard tests/shim/*.c $(if $3,tests/shim/*.cu)))))
 $(BUILD)/shim/$1/%.o: shim_line += -D__CUDA_ARCH__=$2 $3
 $(BUILD)/shim/$1/tests/shim/shim.o: private shim_line += -O3
 $(BUILD)/shim/$1/%.o: %.cu $(gpu)/flags | $(gpu)/include
@@ -408,11 +408,13 @@ $(BUILD)/shim/$1/libcuda.so.1: $$(shim_$1_objects)
 -include $$(shim_$1_objects:.o=.d)
 endef
 shim_unchecked := $(if $(filter-out 0,$(LONG)),,$(addprefix src/backend/cuda/,gemm16.cu conv16.cu))
+# The same code for all GPUs: tests/build/device_code.sh compares its PTX.
+shim_alike := $(filter-out $(addprefix src/backend/cuda/,attention% conv% gemm%),$(device_code))
 shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked $(if $(filter-out 0,$(LONG)),checked700))
 $(eval $(call shim,800,800))
-$(eval $(call shim,700,700))
-$(eval $(call shim,checked,800,$(shim_checked),$(shim_watch),$(shim_unchecked)))
-$(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch),$(shim_unchecked)))
+$(eval $(call shim,700,700,,,$(shim_alike),800))
+$(eval $(call shim,checked,800,$(shim_checked),$(shim_watch),$(shim_unchecked),800))
+$(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch),$(shim_unchecked),700))
 
 # A libcuda.so.1 for tests that executes the compiled PTX (tests/ptx), and PTX for it besides what ships.
 ptx_line := $(CC) $(common) -O3 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fno-math-errno -fno-trapping-math -DRP_SHIM -isystem $(gpu)/include
