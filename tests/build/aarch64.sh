@@ -84,11 +84,12 @@ declare -A options=([bert]="bert_tiny_fp32 $bert_few --set train.batch_size=2"
     [resnet]="resnet50_tiny_fp32 --set train.batch_size=2"
     [mixed]="bert_tiny_fp16 $bert_few --set train.batch_size=1")
 declare -A data=([bert]="--data few/bert" [gpt]="--data few/gpt" [resnet]="" [mixed]="--data few/bert")
+# -q: no estimate of the time, which takes an emulator seven seconds.
 small() { # MODEL NAME PROGRAM run [OPTION...]: into NAME.repro.tar.zst, the trained state into NAME.safetensors
     local model=$1 name=$2
     shift 2
     # shellcheck disable=SC2086
-    "$@" ${options[$model]} --threads 1 --steps 1 --set measure.warmup_steps=0 --set measure.repeats=1 --set train.accumulation_steps=1 \
+    "$@" ${options[$model]} -q --threads 1 --steps 1 --set measure.warmup_steps=0 --set measure.repeats=1 --set train.accumulation_steps=1 \
         --set measure.ceilings=false -o "$name.repro.tar.zst" --save "$name.safetensors" >run.txt 2>err.txt ||
         fail "$model, $name: $(cat run.txt err.txt)"
 }
