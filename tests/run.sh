@@ -232,7 +232,7 @@ rm -rf "$OUT/result" "$OUT/log" "$OUT/times" "$OUT/counts"
 mkdir -p "$OUT/result" "$OUT/log"
 git -c safe.directory='*' ls-files --others --exclude-standard >"$OUT/untracked" 2>/dev/null || rm -f "$OUT/untracked" # for tests/build/tree.sh
 # One queue for all groups, so that no processor waits for the last test of a group; then the tests that run alone. Some tests wait for children
-# and time limits: one more at a time than there are processors.
+# and time limits: two more at a time than there are processors.
 together=()
 alone=()
 for group in $groups; do
@@ -241,7 +241,7 @@ for group in $groups; do
         if head -n 30 "${id#*:}" | grep -q '^[# *]*serial$'; then alone+=("$id"); else together+=("$id"); fi
     done
 done
-[ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P $((JOBS + 1)) tests/run.sh --one
+[ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P $((JOBS + 2)) tests/run.sh --one
 [ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 -P 2 tests/run.sh --one
 [ ! -f "$OUT/times" ] || awk '{split($3, part, "/"); group = part[2]; cpu[group] += $1; files[group]++}
     END {for (g in cpu) printf "  TEST    %s: %d files, %.0f CPU s\n", g, files[g], cpu[g]}' "$OUT/times" | sort
