@@ -133,9 +133,15 @@ f16c := -mf16c
 avx2 := -mavx2 $(fma) $(f16c)
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
 endif
-# gemm_avx512.c has offsets that only become constants from -O2 on.
+# What a file needs besides the flags of its variant. gemm_avx512.c has offsets that only become constants from -O2 on.
 # reference.c, the definition that tests compare with, is several times faster with an instruction for fmaf(), and without sanitizers.
-isa = $(if $(filter %_avx2.c,$1),$(avx2))$(if $(filter native/src/ops/reference.c,$2/$1), $(fma))$(if $(filter asan/src/ops/reference.c,$2/$1),$(asan_reference))$(if $(filter %_avx512.c,$1),$(avx512))$(if $(filter %/gemm_avx512.c,$1), -O2)$(if $(findstring /tc_tile_,$1), $(f16c))$(if $(filter %_popcount_avx512.c,$1), -mavx512vpopcntdq)$(if $(filter asan/src/backend/cpu/%,$2/$1), $(asan_kernels))$(if $(filter asan/tests/%,$2/$1), $(asan_tests_flags))$(if $(filter coverage/src/backend/cpu/% coverage/src/ops/%,$2/$1), $(coverage_kernels))
+own_flags = $(strip $(if $(filter %_avx2.c,$1),$(avx2)) \
+	$(if $(filter %_avx512.c,$1),$(avx512)) $(if $(filter %/gemm_avx512.c,$1),-O2) $(if $(filter %_popcount_avx512.c,$1),-mavx512vpopcntdq) \
+	$(if $(findstring /tc_tile_,$1),$(f16c)) \
+	$(if $(filter native/src/ops/reference.c,$2/$1),$(fma)) $(if $(filter asan/src/ops/reference.c,$2/$1),$(asan_reference)) \
+	$(if $(filter $(no_arithmetic:%=native/src/%/%),$2/$1),$(native_no_arithmetic)) \
+	$(if $(filter asan/src/backend/cpu/%,$2/$1),$(asan_kernels)) $(if $(filter asan/tests/%,$2/$1),$(asan_tests_flags)) \
+	$(if $(filter coverage/src/backend/cpu/% coverage/src/ops/%,$2/$1),$(coverage_kernels)))
 
 static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
 native_libs := -ljpeg -lgit2 -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
@@ -177,6 +183,9 @@ static_ldflags := -static-pie -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,-
 arm64 := $(if $(cross),$(shell env/fetch-arm64.sh --dir $(DEPS_DIR)))
 native_cc := $(CC)$(if $(cross), --sysroot=$(arm64))
 native_flags := -O2 $(if $(cross),-g0,-g1)
+# Folders that compute nothing: a third of the time to compile.
+native_no_arithmetic := -O0
+no_arithmetic := bundle capture cli compare estimate export import launch ledger page recipe report run sign supervise verify
 ifdef cross
 $(arm64):
 	$(Q)env/fetch-arm64.sh $(DEPS_DIR)
@@ -482,14 +491,14 @@ $1_line := $$($1_cc) $(common) $$($1_flags)
 # The line of the compiler, its version, and the file lists: a change of any rebuilds what depends on it.
 $(BUILD)/$1/flags: FORCE
 	$$(Q)mkdir -p $$(@D)/gen
-	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags) $(avx2) $(avx512) $($1_kernels) $($1_tests_flags)$(if $($1_shipped), kernels that ship)' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
+	$$(Q)printf '%s\n' '$$($1_line) $$($1_ldflags) $(avx2) $(avx512) $($1_kernels) $($1_tests_flags)$(if $($1_no_arithmetic), $($1_no_arithmetic) of some)$(if $($1_shipped), kernels that ship)' "`$$(or $$(filter clang,$$($1_cc)),$(CC)) --version | sed 1q`" | $$(call if_changed,$$@)
 $(BUILD)/$1/gen/files: FORCE | $(BUILD)/$1/flags
 	$$(Q)printf '%s\n' $(sources) $(embedded) $(gpt_cases) $($1_gpu) | $$(call if_changed,$$@)
 
 $(BUILD)/$1/%.o: %.c $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sources.txt)
 	$$(Q)mkdir -p $$(@D)
 	$$(call say,CC,$$@)
-	$$(Q)$$($1_line) $$(call isa,$$<,$1) -MMD -MP -c $$< -o $$@
+	$$(Q)$$($1_line) $$(call own_flags,$$<,$1) -MMD -MP -c $$< -o $$@
 
 $(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(BUILD)/$1/gen/files $(if $(filter static,$1),$(sysroot)/sources.txt) $(if $($1_gpu),$(cuda_ready))
 	$$(Q)$(if $(filter static,$1),{ $(if $($1_gpu),$$(cuda_sources); )cat $(sysroot)/sources.txt; },dpkg-query -W -f '$$$${Package} $$$${Version} - system\n' \
@@ -548,7 +557,7 @@ $(patsubst %.c,$(BUILD)/fuzz/%.o,$(wildcard src/backend/cpu/*.c)): private fuzz_
 compile_commands.json: FORCE
 	$(file >$@.new,[)
 	$(foreach s,$(sources) $(tests),$(file >>$@.new,$(if $(filter $s,$(firstword $(sources))),,$(comma)){"directory": \
-		"$(CURDIR)"$(comma) "file": "$s"$(comma) "command": "$(native_line) $(call isa,$s,native) -c $s"}))
+		"$(CURDIR)"$(comma) "file": "$s"$(comma) "command": "$(native_line) $(call own_flags,$s,native) -c $s"}))
 	$(file >>$@.new,])
 	$(Q)mv $@.new $@
 
