@@ -115,12 +115,14 @@ static void put_confounders(struct rp_doc *d, const struct rp_comparison *c)
 
 /* ---- machines ---- */
 
-/* A value of one machine; of a list only what the other one lacks: "only here: avx512_bf16 amx_tile". */
+/* A value of one machine; of a list only what the other one lacks: "only here: avx512_bf16 amx_tile"; how many values a
+ * group has, such as a library. */
 static void put_side(struct rp_doc *d, const json_t *side, const json_t *other)
 {
     RP_BUF text = {0};
     const struct rp_leaf leaf = rp_leaf(side);
     RP_JSON *words = rp_capture_only_here(leaf.value, rp_leaf(other).value);
+    const int64_t values = rp_json_integer_at(side, "values");
     json_t *word;
     size_t i;
     if (words && !json_array_size(words))
@@ -129,7 +131,9 @@ static void put_side(struct rp_doc *d, const json_t *side, const json_t *other)
         rp_buf_printf(&text, "%s%s", i ? " " : "only here: ", json_string_value(word));
     if (!words && leaf.value)
         rp_json_write_plain(&text, leaf.value);
-    if (!leaf.value)
+    if (values)
+        rp_doc_cell(d, "(%lld value%s)", (long long)values, rp_s(values));
+    else if (!leaf.value)
         rp_doc_text(d, leaf.state, "absent");
     else
         rp_doc_cell(d, "%s%s%s", rp_buf_text(&text), *leaf.unit ? " " : "", leaf.unit);

@@ -122,6 +122,10 @@ for model in bert gpt resnet mixed; do
     [ -z "$long" ] && [ $model != bert ] || replayed x86.$model $model emulated
     [ -z "$long" ] || same_bits $model scalar --set run.isa=scalar
 done
+# Beside each other they are two machines, whose differences are shown, also where one has a group of values.
+"$REPRO" compare neon.bert.repro.tar.zst x86.bert.repro.tar.zst >compare.txt || fail "compare: $(cat compare.txt)"
+grep -Eq 'instruction set .* neon +avx' compare.txt && grep -Eq ' kernel\.machine +aarch64 +x86_64' compare.txt || fail "compare: $(cat compare.txt)"
+! grep -E ' absent +absent$' compare.txt >&2 || fail "differences without a difference"
 # A checkpoint of either continues on the other.
 small bert x86.on "$REPRO" run --init neon.bert.safetensors
 small bert neon.on emulated run --init x86.bert.safetensors
