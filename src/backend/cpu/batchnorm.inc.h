@@ -10,10 +10,15 @@
 #define BATCH_ROWS 4
 #define BATCH_SHORT 128
 
-/* Runs the statement for rows r..end, `some` of them from row r on at a time, which is a constant there. */
-#define BATCH_EACH(width, r, end, statement)                                                                           \
+/* Passes that write a tensor do so only if a vector is a whole line: four lines that are written in parts, in turns, make
+ * AVX2 a fifth slower. */
+#define BATCH_WRITES_SHORT (W * sizeof(float) >= 64 ? BATCH_SHORT : 0)
+
+/* Runs the statement for rows r..end, `some` of them from row r on at a time, which is a constant there: 1, or in rows
+ * of at most `most` elements BATCH_ROWS. */
+#define BATCH_EACH(width, most, r, end, statement)                                                                     \
     do {                                                                                                               \
-        for (; (width) <= BATCH_SHORT && (r) + BATCH_ROWS <= (end); (r) += BATCH_ROWS) {                               \
+        for (; (width) <= (long)(most) && (r) + BATCH_ROWS <= (end); (r) += BATCH_ROWS) {                              \
             const int some = BATCH_ROWS;                                                                               \
             statement;                                                                                                 \
         }                                                                                                              \
@@ -88,7 +93,7 @@ static void batch_variance_part(void *arg, int part, int thread)
     const long end = r + batch_rows(o, block);
     (void)thread;
     memset(sum, 0, (size_t)o->width * sizeof *sum);
-    BATCH_EACH(o->width, r, end, batch_variance_rows(o, r, some, sum));
+    BATCH_EACH(o->width, BATCH_SHORT, r, end, batch_variance_rows(o, r, some, sum));
 }
 
 RP_LANE void batch_apply_rows(const struct batch_job *o, long r0, const int rows, const int add, const int relu,
@@ -116,13 +121,13 @@ RP_LANE void batch_apply_rows(const struct batch_job *o, long r0, const int rows
 RP_LANE void batch_apply(const struct batch_job *o, long r, long end, const int stream)
 {
     if (o->add && o->relu)
-        BATCH_EACH(o->width, r, end, batch_apply_rows(o, r, some, 1, 1, stream));
+        BATCH_EACH(o->width, BATCH_WRITES_SHORT, r, end, batch_apply_rows(o, r, some, 1, 1, stream));
     else if (o->add)
-        BATCH_EACH(o->width, r, end, batch_apply_rows(o, r, some, 1, 0, stream));
+        BATCH_EACH(o->width, BATCH_WRITES_SHORT, r, end, batch_apply_rows(o, r, some, 1, 0, stream));
     else if (o->relu)
-        BATCH_EACH(o->width, r, end, batch_apply_rows(o, r, some, 0, 1, stream));
+        BATCH_EACH(o->width, BATCH_WRITES_SHORT, r, end, batch_apply_rows(o, r, some, 0, 1, stream));
     else
-        BATCH_EACH(o->width, r, end, batch_apply_rows(o, r, some, 0, 0, stream));
+        BATCH_EACH(o->width, BATCH_WRITES_SHORT, r, end, batch_apply_rows(o, r, some, 0, 0, stream));
 }
 
 static void batch_apply_part(void *arg, int part, int thread)
@@ -202,13 +207,13 @@ static void batch_sums_part(void *arg, int part, int thread)
     memset(sum, 0, (size_t)o->width * sizeof *sum);
     memset(second, 0, (size_t)o->width * sizeof *second);
     if (o->kept && o->dadd)
-        BATCH_EACH(o->width, r, end, batch_sums_rows(o, r, some, sum, second, 1, 1));
+        BATCH_EACH(o->width, BATCH_SHORT, r, end, batch_sums_rows(o, r, some, sum, second, 1, 1));
     else if (o->kept)
-        BATCH_EACH(o->width, r, end, batch_sums_rows(o, r, some, sum, second, 1, 0));
+        BATCH_EACH(o->width, BATCH_SHORT, r, end, batch_sums_rows(o, r, some, sum, second, 1, 0));
     else if (o->dadd)
-        BATCH_EACH(o->width, r, end, batch_sums_rows(o, r, some, sum, second, 0, 1));
+        BATCH_EACH(o->width, BATCH_SHORT, r, end, batch_sums_rows(o, r, some, sum, second, 0, 1));
     else
-        BATCH_EACH(o->width, r, end, batch_sums_rows(o, r, some, sum, second, 0, 0));
+        BATCH_EACH(o->width, BATCH_SHORT, r, end, batch_sums_rows(o, r, some, sum, second, 0, 0));
 }
 
 RP_LANE void batch_gradient_rows(const struct batch_job *o, long r0, const int rows, const int kept, const int stream)
@@ -237,9 +242,9 @@ RP_LANE void batch_gradient_rows(const struct batch_job *o, long r0, const int r
 RP_LANE void batch_gradient(const struct batch_job *o, long r, long end, const int stream)
 {
     if (o->kept)
-        BATCH_EACH(o->width, r, end, batch_gradient_rows(o, r, some, 1, stream));
+        BATCH_EACH(o->width, BATCH_WRITES_SHORT, r, end, batch_gradient_rows(o, r, some, 1, stream));
     else
-        BATCH_EACH(o->width, r, end, batch_gradient_rows(o, r, some, 0, stream));
+        BATCH_EACH(o->width, BATCH_WRITES_SHORT, r, end, batch_gradient_rows(o, r, some, 0, stream));
 }
 
 static void batch_gradient_part(void *arg, int part, int thread)
