@@ -1,9 +1,9 @@
-/* Images: pooling, bytes to floats, the largest class. Compiled once per instruction set by ops_<isa>.c. Loops over channels have no
- * dependence between elements (ivdep) and are left to the compiler's vectoriser. */
+/* Images: pooling, bytes to floats, the largest class. Compiled once per instruction set by ops_<isa>.c. Some loops over
+ * channels, which have no dependence between elements (ivdep), are left to the compiler's vectoriser. */
 
 /* ---- max pooling: a part is one row of output pixels, or of input pixels, of one image ---- */
 
-#define POOL_CHANNELS 64 /* at a time: values and places of one pixel in L1 */
+#define POOL_CHANNELS 64 /* places of one pixel, as floats, at a time */
 
 struct pool_job {
     float *y, *dx;
@@ -11,59 +11,74 @@ struct pool_job {
     const float *x, *dy;
     const uint8_t *chosen;
     const struct rp_conv *c;
+    int streams; /* dx bypasses the caches, as in batch norms */
 };
 
-/* Channels of one place of the window: larger values and where they are. */
-static void pool_larger(float *restrict most, int32_t *restrict where, const float *restrict x, int32_t place, long channels)
+/* The part of the window of an output pixel that is inside the image. */
+struct pool_window {
+    const float *x; /* the channels of place (h0, w0) */
+    int h0, h1, w0, w1;
+};
+
+/* Places kernel0..kernel1 of a window whose first place is row, or column, `first` of `size`. */
+static void pool_inside(int *from, int *to, long first, int kernel, long size)
 {
-#pragma GCC ivdep
-    for (long i = 0; i < channels; i++) {
-        const int larger = x[i] > most[i];
-        most[i] = larger ? x[i] : most[i];
-        where[i] = larger ? place : where[i];
-    }
+    *from = (int)least_of(first < 0 ? -first : 0, kernel);
+    *to = (int)(size - first < kernel ? size - first : kernel);
 }
 
-/* channels of output pixel (oh, ow) of image n, from channel c0 */
-static void pool_pixel(const struct pool_job *o, long n, long oh, long ow, long c0, long channels)
+/* One vector of channels. Places are whole numbers in floats, and each is greater than those before it: the result is the
+ * larger of the place found before and the one at hand, or 0 where its value is not larger. x - most > 0 just where
+ * x > most, since subnormal numbers are kept. */
+RP_LANE vf pool_largest(const struct pool_window *p, const struct rp_conv *c, long j, int n, vf *most)
+{
+    vf where = vset1((float)(p->h0 * c->kernel_w + p->w0));
+    *most = vget(p->x + j, n);
+    for (int kh = p->h0; kh < p->h1; kh++) {
+        const float *row = p->x + (long)(kh - p->h0) * c->in_w * c->in_c + j;
+        for (int kw = p->w0; kw < p->w1; kw++, row += c->in_c) {
+            const vf x = vget(row, n);
+            where = vmax(vpositive(x - *most, vset1((float)(kh * c->kernel_w + kw))), where);
+            *most = vmax(x, *most);
+        }
+    }
+    return where;
+}
+
+static void pool_pixel(const struct pool_job *o, const struct pool_window *p, float *y, uint8_t *restrict which)
 {
     const struct rp_conv *c = o->c;
-    const long at = ((n * c->out_h + oh) * c->out_w + ow) * c->out_c + c0;
-    float most[POOL_CHANNELS];
-    int32_t where[POOL_CHANNELS];
-    int found = 0;
-    for (int kh = 0; kh < c->kernel_h; kh++)
-        for (int kw = 0; kw < c->kernel_w; kw++) {
-            const long h = oh * c->stride + kh - c->pad_top, w = ow * c->stride + kw - c->pad_left;
-            if (h < 0 || h >= c->in_h || w < 0 || w >= c->in_w)
-                continue;
-            const float *x = o->x + ((n * c->in_h + h) * c->in_w + w) * c->in_c + c0;
-            if (found) {
-                pool_larger(most, where, x, kh * c->kernel_w + kw, channels);
-                continue;
-            }
-            memcpy(most, x, (size_t)channels * sizeof *most);
-            for (long i = 0; i < channels; i++)
-                where[i] = kh * c->kernel_w + kw;
-            found = 1;
+    for (long c0 = 0; c0 < c->out_c; c0 += POOL_CHANNELS) {
+        const long channels = least_of(POOL_CHANNELS, c->out_c - c0);
+        float where[POOL_CHANNELS];
+        for (long j = 0; j < channels; j += W) {
+            const int n = (int)least_of(W, channels - j);
+            vf most;
+            vput(where + j, pool_largest(p, c, c0 + j, n, &most), n);
+            vput(y + c0 + j, most, n);
         }
-    if (!found)
-        return;
-    memcpy(o->y + at, most, (size_t)channels * sizeof *most);
-    uint8_t *restrict which = o->which + at;
 #pragma GCC ivdep
-    for (long i = 0; i < channels; i++)
-        which[i] = (uint8_t)where[i];
+        for (long i = 0; i < channels; i++)
+            which[c0 + i] = (uint8_t)(int32_t)where[i];
+    }
 }
 
 static void maxpool_part(void *arg, int part, int thread)
 {
     const struct pool_job *o = arg;
-    const long height = o->c->out_h, channels = o->c->out_c;
+    const struct rp_conv *c = o->c;
+    const long n = part / c->out_h, first = (long)(part % c->out_h) * c->stride - c->pad_top;
+    struct pool_window p;
     (void)thread;
-    for (long ow = 0; ow < o->c->out_w; ow++)
-        for (long c0 = 0; c0 < channels; c0 += POOL_CHANNELS)
-            pool_pixel(o, part / height, part % height, ow, c0, least_of(POOL_CHANNELS, channels - c0));
+    pool_inside(&p.h0, &p.h1, first, c->kernel_h, c->in_h);
+    for (long ow = 0; ow < c->out_w; ow++) {
+        const long left = ow * c->stride - c->pad_left, at = ((long)part * c->out_w + ow) * c->out_c;
+        pool_inside(&p.w0, &p.w1, left, c->kernel_w, c->in_w);
+        if (p.h0 >= p.h1 || p.w0 >= p.w1)
+            continue;
+        p.x = o->x + ((n * c->in_h + first + p.h0) * c->in_w + left + p.w0) * c->in_c;
+        pool_pixel(o, &p, o->y + at, o->which + at);
+    }
 }
 
 static void cpu_maxpool_forward(struct rp_dev *dev, float *y, uint8_t *which, const float *x, const struct rp_conv *c)
@@ -72,11 +87,23 @@ static void cpu_maxpool_forward(struct rp_dev *dev, float *y, uint8_t *which, co
     rp_pool_run(rp_cpu_of(dev)->pool, c->batch * c->out_h, maxpool_part, &o);
 }
 
-static void pool_add_chosen(float *restrict dx, const float *restrict dy, const uint8_t *restrict chosen, int place, long channels)
+static void pool_add_chosen(float *restrict sum, const float *restrict dy, const uint8_t *restrict chosen, int place,
+                            long channels)
 {
 #pragma GCC ivdep
     for (long i = 0; i < channels; i++)
-        dx[i] = dx[i] + (chosen[i] == place ? dy[i] : 0.0f);
+        sum[i] = sum[i] + (chosen[i] == place ? dy[i] : 0.0f);
+}
+
+/* Of the windows along one side those that have pixel `at`: window `first` has it at the greatest place, which is `last`;
+ * the next one at `stride` before that. Returns how many there are. */
+static int pool_windows(long *first, int *last, long at, long pad, int kernel, int stride, long windows)
+{
+    const long shifted = at + pad, newest = least_of(shifted / stride, windows - 1);
+    const long oldest = shifted < kernel ? 0 : (shifted - kernel) / stride + 1;
+    *first = oldest;
+    *last = (int)(shifted - oldest * stride);
+    return newest < oldest ? 0 : (int)(newest - oldest + 1);
 }
 
 /* Windows in ascending order have this pixel at descending places. Adding +0 is neutral: a sum that starts at +0 is never -0. */
@@ -84,15 +111,27 @@ static void pool_gradient(const struct pool_job *o, long n, long h, long w)
 {
     const struct rp_conv *c = o->c;
     float *dx = o->dx + ((n * c->in_h + h) * c->in_w + w) * c->in_c;
-    memset(dx, 0, (size_t)c->in_c * sizeof *dx);
-    for (int kh = c->kernel_h - 1; kh >= 0; kh--)
-        for (int kw = c->kernel_w - 1; kw >= 0; kw--) {
-            const long y = h + c->pad_top - kh, x = w + c->pad_left - kw;
-            if (y < 0 || x < 0 || y % c->stride || x % c->stride || y / c->stride >= c->out_h || x / c->stride >= c->out_w)
-                continue;
-            const long at = ((n * c->out_h + y / c->stride) * c->out_w + x / c->stride) * c->out_c;
-            pool_add_chosen(dx, o->dy + at, o->chosen + at, kh * c->kernel_w + kw, c->in_c);
+    long y, x;
+    int kh, kw;
+    const int rows = pool_windows(&y, &kh, h, c->pad_top, c->kernel_h, c->stride, c->out_h);
+    const int columns = pool_windows(&x, &kw, w, c->pad_left, c->kernel_w, c->stride, c->out_w);
+    for (long c0 = 0; c0 < c->in_c; c0 += POOL_CHANNELS) {
+        const long channels = least_of(POOL_CHANNELS, c->in_c - c0);
+        float sum[POOL_CHANNELS] = {0};
+        for (int r = 0; r < rows; r++)
+            for (int i = 0; i < columns; i++) {
+                const long at = ((n * c->out_h + y + r) * c->out_w + x + i) * c->out_c + c0;
+                const int place = (kh - r * c->stride) * c->kernel_w + kw - i * c->stride;
+                pool_add_chosen(sum, o->dy + at, o->chosen + at, place, channels);
+            }
+        for (long j = 0; j < channels; j += W) {
+            const int vector = (int)least_of(W, channels - j);
+            if (o->streams)
+                vstream(dx + c0 + j, vget(sum + j, vector));
+            else
+                vput(dx + c0 + j, vget(sum + j, vector), vector);
         }
+    }
 }
 
 static void maxpool_gradient_part(void *arg, int part, int thread)
@@ -106,6 +145,7 @@ static void maxpool_gradient_part(void *arg, int part, int thread)
 static void cpu_maxpool_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *which, const struct rp_conv *c)
 {
     struct pool_job o = {.dx = dx, .dy = dy, .chosen = which, .c = c};
+    o.streams = batch_streams(dx, (long)c->batch * c->in_h * c->in_w, c->in_c);
     rp_pool_run(rp_cpu_of(dev)->pool, c->batch * c->in_h, maxpool_gradient_part, &o);
     low_store(dev, dx, (size_t)c->batch * (size_t)c->in_h * (size_t)c->in_w * (size_t)c->in_c);
 }
