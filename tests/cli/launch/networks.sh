@@ -23,8 +23,7 @@ at $b ip addr add 192.0.2.2/24 dev vb
 for pid in $a $b; do at "$pid" ip link set lo up; done
 at $a ip link set va up
 at $b ip link set vb up
-REPRO_JOB_KEY=$("$REPRO" launch key)
-export REPRO_JOB_KEY
+new_key
 whoami="$REPRO launch whoami --meet --json -q --nodes 2"
 
 # shellcheck disable=SC2086 # several words

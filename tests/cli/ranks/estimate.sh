@@ -28,8 +28,7 @@ like_run() { # RANKS PER_HOST LEVELS
         if [ "$1" = "$2" ]; then
             exit_of 0 "$REPRO" run $model --set parallel.data="$1" --ranks "$1" --steps $steps -o job.repro.tar.zst
         else
-            REPRO_JOB_KEY=$("$REPRO" launch key)
-            export REPRO_JOB_KEY
+            new_key
             port=$((20000 + $$ % 12000))
             REPRO_HOST=b "$REPRO" run $model --set parallel.data="$1" --steps $steps --nodes 2 --node-rank 1 --ranks-per-node "$2" --join 127.0.0.1:$port >other.txt 2>&1 &
             other=$!

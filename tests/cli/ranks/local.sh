@@ -122,8 +122,7 @@ refused parallel.tensor gpt_tiny_fp32 --layout 1x2x1
 refused layers gpt_tiny_fp32 --layout 1x1x3
 refused stages resnet50_tiny_fp32 --layout 1x1x2
 refused --ranks bert_tiny_fp32 --ranks 0
-REPRO_JOB_KEY=$("$REPRO" launch key)
-export REPRO_JOB_KEY
+new_key
 refused --ranks bert_tiny_fp32 --nodes 2 --node-rank 0 --join 127.0.0.1 --ranks 3x
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 refused "mpirun started" bert_tiny_fp32 --ranks 2
 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 refused "leave --ranks-per-node out" bert_tiny_fp32 --ranks-per-node 2

@@ -9,8 +9,7 @@ wide=avx2
 grep -qw avx2 /proc/cpuinfo || skip "this processor has no AVX2"
 # shellcheck disable=SC2086 # several words
 exit_of 0 "$REPRO" run $model --threads 1 -o one.repro.tar.zst
-REPRO_JOB_KEY=$("$REPRO" launch key)
-export REPRO_JOB_KEY
+new_key
 port=$((20000 + $$ % 12000))
 start() { # PROCESS HOST OPTION...
     process=$1

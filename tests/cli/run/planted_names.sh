@@ -147,8 +147,7 @@ begin timed --ranks 2 --set train.accumulation_steps=2
 kill -KILL "$worker"
 ends "a rank" failed
 two() { # two processes, as of two hosts
-    REPRO_JOB_KEY=$("$REPRO" launch key)
-    export REPRO_JOB_KEY
+    new_key
     # shellcheck disable=SC2086
     REPRO_HOST=$host1 "$REPRO" run $tiny --steps 1000000 --set train.accumulation_steps=2 --nodes 2 --node-rank 1 --ranks-per-node 1 \
         --join 127.0.0.1:61477 >other.txt 2>&1 &
