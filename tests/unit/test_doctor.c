@@ -146,8 +146,10 @@ static void check_source(void)
         {"{'git': {'workdir': {'commit': {'state': 'absent', 'value': null}, 'modified': {'state': 'absent', 'value': "
          "null}}}}",
          NULL},
+        {"{'container': {'engine': {'state': 'ok', 'value': 'podman'}, 'image_id': {'state': 'absent', 'value': null}}}",
+         "podman shows no digest"},
         {"{'container': {'engine': {'state': 'ok', 'value': 'docker'}, 'image_id': {'state': 'absent', 'value': null}}}",
-         "docker shows no digest"},
+         NULL},
         {"{'container': {'engine': {'state': 'ok', 'value': 'podman'}, 'image_id': {'state': 'ok', 'value': '01'}}}",
          NULL},
         {"{'container': {'engine': {'state': 'ok', 'value': 'none seen'}}}", NULL},

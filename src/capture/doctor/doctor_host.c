@@ -279,11 +279,12 @@ void rp_doctor_source(struct rp_doctor *d)
                          "%.0f %s not as in commit %.12s", modified, modified > 1 ? "files are" : "file is", commit);
 }
 
-/* Podman shows the image and its digest, Docker and Kubernetes neither. */
+/* Podman can show the digest of the image inside; Docker, containerd and CRI-O cannot, and nothing changes that. */
 void rp_doctor_image(struct rp_doctor *d)
 {
     const char *engine = rp_known_text(d->probes, "container.engine");
-    if (engine && rp_doctor_in_container(d) && !rp_known_text(d->probes, "container.image_id"))
+    if (engine && strcmp(engine, "podman") == 0 && rp_doctor_in_container(d) &&
+        !rp_known_text(d->probes, "container.image_id"))
         rp_doctor_report(d, RP_DOCTOR_NOTE, "start it by digest, IMAGE@sha256:..., and keep that line with the results",
                          "%.20s shows no digest inside", engine);
 }
