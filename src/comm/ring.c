@@ -142,16 +142,16 @@ int rp_rings_join(struct rp_rings *r, const unsigned char offer[RP_RING_OFFER], 
     r->map_size = PAGE + 2 * ring_bytes;
     RP_FD fd = open_offered(offer, r->kind);
     if (fd < 0)
-        return rp_fail(err, RP_UNAVAILABLE, "cannot open the memory that another process shares: %s", strerror(errno));
+        return rp_fail(err, RP_UNAVAILABLE, "cannot open the shared memory of another process: %s", strerror(errno));
     if (!is_offered(fd, r->kind, r->map_size))
-        return rp_fail(err, RP_UNAVAILABLE, "the memory that another process shares is not the one that it offered");
+        return rp_fail(err, RP_UNAVAILABLE, "the shared memory of another process is not the one that it offered");
     void *map = mmap(NULL, r->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
-        return rp_fail(err, RP_UNAVAILABLE, "cannot map the memory that another process shares: %s", strerror(errno));
+        return rp_fail(err, RP_UNAVAILABLE, "cannot map the shared memory of another process: %s", strerror(errno));
     r->map = map;
     if (!rp_secret_equal(((const struct shared *)map)->token, offer + 24, RP_RING_TOKEN)) {
         rp_rings_close(r);
-        return rp_fail(err, RP_UNAVAILABLE, "the memory that another process shares is not the one that it offered");
+        return rp_fail(err, RP_UNAVAILABLE, "the shared memory of another process is not the one that it offered");
     }
     memcpy(r->token, offer + 24, RP_RING_TOKEN);
     map_rings(r, ring_bytes, 0);

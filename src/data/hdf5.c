@@ -294,7 +294,7 @@ static int index_chunks(struct rp_h5 *h, const struct h5_description *d, struct 
     t->across = (t->columns + t->chunk[1] - 1) / t->chunk[1];
     const uint64_t down = (uint64_t)((t->rows + t->chunk[0] - 1) / t->chunk[0]);
     if (down > size / 32 / (uint64_t)t->across) /* an entry of the index has at least 32 bytes */
-        return bad_table(h, t, "it says that it has more chunks than the file has bytes for", NULL, err);
+        return bad_table(h, t, "it declares more chunks than fit into the file", NULL, err);
     t->parts = (int64_t)down * t->across;
     t->part = rp_alloc((size_t)(t->parts + 1) * sizeof *t->part);
     int64_t left = t->parts;

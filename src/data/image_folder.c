@@ -153,8 +153,10 @@ static int scan_class(struct folder_scan *out, const char *dir, struct rp_err *e
     if (scan_folder(out, dir, NULL, err) < 0)
         return -1;
     if (out->files.n == before && out->others == others)
-        return rp_fail(err, RP_MALFORMED, "class folder '%s' has no image, which would move the labels of the classes after it: remove it, as "
-                       "torchvision's ImageFolder asks too", dir);
+        return rp_fail(err, RP_MALFORMED,
+                       "class folder '%s' has no image, and would shift the labels of all later classes: remove it, as "
+                       "torchvision's ImageFolder also requires",
+                       dir);
     return 0;
 }
 

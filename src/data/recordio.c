@@ -191,7 +191,7 @@ static int list_records(struct rp_files *f, const char *path, struct rp_err *err
         const char *name = f->file[i].name;
         if (rp_ends_with(name, ".rec") || is_pair(f, i))
             continue;
-        rp_fail(err, RP_IO, "'%s' is not a .rec, nor the .idx of one that is here too", name);
+        rp_fail(err, RP_IO, "'%s' is neither a .rec file nor the .idx of a .rec file in this folder", name);
         rp_files_close(f);
         return -1;
     }

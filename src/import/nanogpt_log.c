@@ -91,7 +91,7 @@ static int take_evaluation(struct rp_import_source *src, struct nanogpt_log *s, 
         return 0;
     if (w->timed && step >= w->first && step <= w->before && !is_evaluated(s, step))
         return rp_lines_fail(&src->lines, err,
-                             "the evaluation of step %" PRId64 " stands behind step %" PRId64
+                             "the evaluation of step %" PRId64 " follows step %" PRId64
                              ": either its time is in a step that counts, or "
                              "a second run begins here; choose steps before it with --to %" PRId64,
                              step, w->before, step > 0 ? step - 1 : 0);
@@ -125,7 +125,7 @@ static int take_step(struct rp_import_source *src, struct nanogpt_log *s, const 
     return src->window.closed == closed
                ? 0
                : rp_lines_fail(&src->lines, err,
-                               "step %" PRId64 " stands behind step %" PRId64
+                               "step %" PRId64 " follows step %" PRId64
                                ", and nothing between them says that a run begins: either the "
                                "lines are out of order, or the log is of two runs; import each run alone",
                                p->step, src->window.before);

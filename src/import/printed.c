@@ -104,7 +104,8 @@ int rp_printed_tokens(struct rp_import_source *s, int64_t tokens, int64_t line, 
         return 0;
     if (length > 0 && tokens % length)
         return rp_fail(err, RP_MALFORMED,
-                       "%s:%" PRId64 ": %" PRId64 " tokens of a step are no whole number of sequences of %" PRId64
+                       "%s:%" PRId64 ": %" PRId64
+                       " tokens of a step are not a multiple of the sequence length, %" PRId64
                        " tokens; give the length with --set sequence_length=N",
                        s->lines.name, line, tokens, length);
     if (length > 0)

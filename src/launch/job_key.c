@@ -54,8 +54,7 @@ static int parse_key(struct rp_job_key *k, char *text, const char *source, struc
     if (is_one_byte(k)) {
         rp_job_key_fini(k);
         return rp_fail(err, RP_USAGE,
-                       KEY " in %s is one byte repeated, which anybody can guess: 'repro launch key' makes one",
-                       source);
+                       KEY " in %s is one byte repeated, which is easy to guess: 'repro launch key' makes one", source);
     }
     k->source = source;
     return 1;

@@ -199,7 +199,7 @@ static int pump_link(struct rp_join *j, int link, uint64_t now, struct rp_err *e
         struct rp_err bad;
         got = rp_join_link_take(l, &type, &body, &bad);
         if (got < 0)
-            return fail_member(j, link, "bytes were received that are no message", err);
+            return fail_member(j, link, "received bytes that are not a message", err);
         if (got && take_frame(j, link, type, body, err) < 0)
             return j->failed.code ? -1 : fail_member(j, link, "the connection broke", err);
     } while (got && l->taken < most);
@@ -214,8 +214,7 @@ static int pump_link(struct rp_join *j, int link, uint64_t now, struct rp_err *e
         return fail_member(j, link, "the process ended or was killed, or its host did", err);
     if (!l->farewell && now > l->heard_ns && now - l->heard_ns > j->silence_ns) {
         char what[80];
-        RP_FORMAT(what, "nothing was received for %.0f s: the host or its network stands still",
-                  (double)j->silence_ns / 1e9);
+        RP_FORMAT(what, "nothing was received for %.0f s: the host or its network hangs", (double)j->silence_ns / 1e9);
         return fail_member(j, link, what, err);
     }
     return rp_join_link_beat(l, now, err) < 0 ? fail_member(j, link, "the connection broke", err) : 0;

@@ -69,7 +69,7 @@ static void drop_oldest_stranger(struct join_leader *s)
         return;
     s->j->strangers++;
     rp_fail(&s->last, RP_UNAVAILABLE,
-            "a connection from %s had not proved yet that it knows the key, and there were %d of these",
+            "a connection from %s had not yet proved its key, and %d such connections were open",
             s->all[oldest].link.address, n);
     drop_newcomer(s, oldest);
 }
@@ -107,7 +107,7 @@ static int hear_newcomer(struct join_leader *s, struct newcomer *c, uint64_t now
         RP_JSON *nothing = json_object();
         if ((c->proved = rp_channel_handshake(c->link.channel, err)) < 1) {
             if (c->proved == 0 && now > c->until)
-                return rp_fail(err, RP_UNAVAILABLE, "a connection from %s said nothing for %d s", c->link.address,
+                return rp_fail(err, RP_UNAVAILABLE, "a connection from %s sent nothing for %d s", c->link.address,
                                GREETING_MS / 1000);
             return c->proved;
         }
@@ -254,7 +254,7 @@ static int judge_all(const struct join_leader *s, const struct rp_join_request *
                 describe_newcomer(&s->all[by_index[index] - 1], other);
             return rp_fail(err, RP_USAGE,
                            "two processes have number %lld: %s and %s; were two jobs started with one key?",
-                           (long long)index, who, index ? other : "the one that leads");
+                           (long long)index, who, index ? other : "the leading process");
         }
         by_index[index] = i + 1;
         if (compare_facts(c, own, who, err) < 0)

@@ -299,7 +299,7 @@ static int from_variables(struct rp_launch *l, const struct rp_launch_opts *o, s
             "--rank-from and --size-from go together: the launcher's variables with the rank and with the number of "
             "processes");
     if (o->launcher || o->node_rank1 > 0 || o->nodes > 0 || o->ranks_per_node > 0)
-        return rp_fail(err, RP_USAGE, "--rank-from tells which process this is: leave out --%s",
+        return rp_fail(err, RP_USAGE, "--rank-from already sets the number of this process: leave out --%s",
                        o->launcher         ? "launcher"
                        : o->node_rank1 > 0 ? "node-rank"
                        : o->nodes > 0      ? "nodes"

@@ -287,7 +287,7 @@ int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struc
     if (take_options(r, o, err) < 0)
         return -1;
     if (!r->hosts && r->pmi.fd < 0 && !r->talk)
-        return rp_fail(err, RP_USAGE, "nothing tells the address of rank 0 (%s): give every process --join HOST:PORT",
+        return rp_fail(err, RP_USAGE, "the address of rank 0 is unknown (%s): give every process --join HOST:PORT",
                        l->name ? l->name : "no launcher");
     return 0;
 }

@@ -80,7 +80,7 @@ static int note_line(void *arg, const struct rp_ledger_line *line, const json_t 
     (void)json;
     if (line->n == s->position && (!start || strcmp(line->sha256, s->head) != 0))
         return rp_fail(err, RP_MISMATCH,
-                       "it is not the line that the run names, %.16s...: another ledger, or one that was rewritten",
+                       "it is not the line that the run cites, %.16s...: this is another ledger, or it was rewritten",
                        s->head);
     if (line->n == s->position && s->at && !rp_same_text(line->at, s->at))
         return rp_fail(err, RP_MISMATCH, "it is of %s, and the run records %s", line->at ? line->at : "no time", s->at);
@@ -137,7 +137,7 @@ int rp_ledger_find(const char *path, const struct rp_facts *facts, const char *r
     struct find_search s = {.position = is->position, .head = is->head, .at = is->at, .recipe = recipe, .place = place};
     *place = (struct rp_ledger_standing){.position = is->position};
     if (is->position < 1)
-        return rp_fail(err, RP_MISMATCH, "the run names no place in a ledger: %s", is->reason ? is->reason : "");
+        return rp_fail(err, RP_MISMATCH, "the run cites no position in a ledger: %s", is->reason ? is->reason : "");
     int failed = rp_ledger_read(path, note_line, &s, &sum, err) < 0;
     place->lines = sum.lines;
     if (!failed && !s.found)

@@ -29,7 +29,8 @@ static int check_fields(const struct rp_countersignature *c, enum rp_code code, 
 {
     char shown[72];
     if (!is_role(c->role))
-        return rp_fail(err, code, "role '%s' is none of %s", rp_excerpt(shown, c->role), RP_COUNTERSIGN_ROLES);
+        return rp_fail(err, code, "role '%s' is unknown: expected one of %s", rp_excerpt(shown, c->role),
+                       RP_COUNTERSIGN_ROLES);
     if (!rp_is_rfc3339(c->at))
         return rp_fail(err, code, "'%s' is not a time like 2026-11-21T06:27:54Z", rp_excerpt(shown, c->at));
     if (!is_plain(c->note) || !is_plain(c->program))

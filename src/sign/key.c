@@ -421,7 +421,7 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
     if (form == OTHER_PUBLIC)
         return load_foreign_public(pem, size, what, err);
     if (form == NO_KEY)
-        return rp_fail_null(err, RP_MALFORMED, "%s holds no PEM public key, and none of signify or minisign", what);
+        return rp_fail_null(err, RP_MALFORMED, "%s holds no public key in PEM, signify or minisign form", what);
     if (form == OTHER_SECRET)
         return rp_fail_null(err, RP_MALFORMED, "%s holds a secret key of signify or minisign; expected the public key "
                             "that was made with it", what);

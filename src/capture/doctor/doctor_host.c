@@ -59,10 +59,12 @@ void rp_doctor_launcher(struct rp_doctor *d)
     const char *remedy = rp_known_text(d->probes, "here.launcher_remedy"), *note = rp_known_text(d->probes, "here.launcher_note");
     if (place && strcmp(place, "alone") == 0) {
         if (note)
-            rp_doctor_report(d, RP_DOCTOR_NOTE, "nothing, if one process is what you want", "%s", note);
+            rp_doctor_report(d, RP_DOCTOR_NOTE, "nothing, if you want one process", "%s", note);
     } else if (place && remedy && key && strcmp(key, "none") != 0) {
-        rp_doctor_report(d, RP_DOCTOR_NOTE, "repro launch whoami --meet, in the place of repro doctor: do all of them find each other?",
-                         "%s; the key of the job is in %s", place, key);
+        rp_doctor_report(
+            d, RP_DOCTOR_NOTE,
+            "run repro launch whoami --meet instead of repro doctor, to test that all processes find each other",
+            "%s; the key of the job is in %s", place, key);
     } else if (place) {
         rp_doctor_report(d, RP_DOCTOR_STOP, remedy ? remedy : "start one process, or set the variables of one launcher only",
                          remedy ? "%s, without a key of the job" : "%s", place);

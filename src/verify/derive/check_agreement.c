@@ -190,7 +190,7 @@ static int judge_replication(struct rp_verify_state *s, const struct rp_verifica
     rp_buf_printf(&text, "%d keyed root%s recomputed here", (int)r->keyed, rp_s(r->keyed));
     if (!r->drawn && r->replayed < rp_figures_steps(&r->run->figures)) {
         result->state = RP_CHECK_NOTE;
-        rp_buf_puts(&text, "; those of other steps may be made up (--draw)");
+        rp_buf_puts(&text, "; the roots of other steps were not checked (--draw)");
     }
     json_object_set_new(row, "replicated", json_true());
     RP_BUF line = {0};

@@ -32,7 +32,7 @@ static int check_cpus(struct places *p, const struct rp_run *r, int rank, struct
         if (*c == '0' && (c == own || c[-1] < '0') && c[1] >= '0')
             return rp_fail(err, RP_MISMATCH, "'%.40s' has numbers of processors with leading zeros", own);
     if (rp_cpu_list(p->rank, own) < 0)
-        return rp_fail(err, RP_MISMATCH, "'%.40s' are no numbers of processors in ascending ranges", own);
+        return rp_fail(err, RP_MISMATCH, "'%.40s' is not a list of processor numbers in ascending ranges", own);
     const int known = online && rp_cpu_list(p->node, online) == 0;
     for (int i = 0; i < RP_CPUS_MAX; i++) {
         if (known && p->rank[i] && !p->node[i])

@@ -33,7 +33,7 @@ static int check_numbers(const struct rp_process_facts *all, int64_t i, struct r
     if (own->host > hosts || own->network_namespace > namespaces)
         return rp_fail(err, RP_MISMATCH,
                        "facts.json: the host or network namespace of process %" PRId64
-                       " is not numbered after those before it",
+                       " does not continue the numbers of the processes before it",
                        i);
     if (local != own->local_rank)
         return rp_fail(err, RP_MISMATCH,

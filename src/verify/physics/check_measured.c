@@ -101,7 +101,7 @@ static int check_share(const struct rp_verify_state *s, struct rp_check_result *
         return rp_check_note(result, "not measured %s the run: the run is not compared with a ceiling",
                              is->before ? "after" : "before");
     if (isnan(share))
-        return rp_check_note(result, "the run is not compared with its GEMM ceiling, of which it has no share");
+        return rp_check_note(result, "the run is not compared with its GEMM ceiling: its share of it is unknown");
     if (share > 1)
         return rp_check_note(
             result,

@@ -86,7 +86,7 @@ static const char *draw_weakness(const struct rp_verify_state *s)
         return why ? why : "its challenge is by the signer's own key or one that countersigned";
     if (!rp_verify_vouched_challenge(s, c))
         return "its challenge is neither yours, nor by a key in your trust store, nor a public value that was checked "
-               "here: whoever made it can have chosen the parts";
+               "here: its author can have chosen the parts";
     if (!s->o->received_ns)
         return "without --received, the bundle may be younger than its challenge";
     return c->made_ns / 1000000000 >= (uint64_t)s->o->received_ns / 1000000000
@@ -243,11 +243,12 @@ static char *list_micro_batches(const struct rp_replay_result *r)
 static void describe_micro_batches(const struct rp_replay_result *r, struct rp_check_result *result)
 {
     RP_FREE char *list = list_micro_batches(r);
-    rp_check_text(result, "bit-equal: the loss%s of %" PRId64 " of %" PRId64 " micro-batches of step %" PRId64
-                          ", chosen here (%s): forward passes%s; gradients are compared by --replay only",
+    rp_check_text(result,
+                  "bit-equal: the loss%s of %" PRId64 " of %" PRId64 " micro-batches of step %" PRId64
+                  ", chosen here (%s): forward passes%s; gradients are compared by --replay only",
                   r->micros == 1 ? "" : "es", r->micros, r->of_micros, r->first, list,
                   r->start_root ? r->first ? ", from a state with the recorded root" : ""
-                                : ", from --init, of which no root was recorded");
+                                : ", from --init, whose root was not recorded");
 }
 
 static void describe_equal(const struct rp_verify_state *s, const struct rp_draw *d, const struct rp_replay_result *r,
