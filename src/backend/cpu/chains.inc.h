@@ -55,7 +55,7 @@ enum edge {
 struct product {
     long rows, cols, steps;
     const float *a; /* whole tiles of rows */
-    long ar, at;
+    long ar, at;    /* one of them is 1 */
     const float *b; /* whole vectors up to cols rounded up to W */
     long ldb;
     const float *from; /* the chain so far, whole vectors; NULL: +0 */
@@ -66,10 +66,45 @@ struct product {
     long shift;
 };
 
-/* TILE_ROWS rows from i, `vectors` vectors from column j; up to 16 rows and columns off the mask's edge are computed needlessly. */
-RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *p, const enum edge edge, long i0, long j0)
+#define STEPS 4 /* in an iteration of a tile's loop: its counters compete with the products for two ports */
+
+RP_LANE void tile_step(vf s[TILE_ROWS][TILE_VECTORS], const int vectors, const float *a, long ar, const float *b)
 {
-    const long rows = p->rows - i0, cols = p->cols - j0, ar = p->ar, at = p->at, ldb = p->ldb, ldc = p->ldc;
+    vf bt[TILE_VECTORS];
+    UNROLL for (int j = 0; j < vectors; j++) bt[j] = vload(b + j * W);
+    UNROLL for (int i = 0; i < TILE_ROWS; i++)
+    {
+        const vf ai = vset1(a[i * ar]);
+        UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vfma(ai, bt[j], s[i][j]);
+    }
+}
+
+RP_LANE void tile_store(vf s[TILE_ROWS][TILE_VECTORS], const int vectors, float *c, long ldc, const long rows,
+                        const long cols)
+{
+    UNROLL for (int i = 0; i < TILE_ROWS; i++)
+    {
+        if (i < rows) {
+            UNROLL for (int j = 0; j < vectors; j++)
+            {
+                const long left = cols - j * W;
+                if (left >= W)
+                    vstore(c + i * ldc + j * W, s[i][j] + vset1(0.0f));
+                else if (left > 0)
+                    vstore_n(c + i * ldc + j * W, s[i][j] + vset1(0.0f), (int)left);
+            }
+        }
+    }
+}
+
+/* TILE_ROWS rows from i, `vectors` vectors from column j; up to 16 rows and columns off the mask's edge are computed
+ * needlessly.
+ * across: ar is 1, otherwise at is 1; with both variable, addresses do not fit into the registers. */
+RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *p, const enum edge edge,
+                  const int across, long i0, long j0)
+{
+    const long rows = p->rows - i0, cols = p->cols - j0, ldb = p->ldb, ldc = p->ldc;
+    const long ar = across ? 1 : p->ar, at = across ? p->at : 1;
     long t = 0, steps = p->steps;
     if (edge == EDGE_STEPS_TO)
         steps = least_of(steps, i0 + TILE_ROWS + p->shift);
@@ -91,32 +126,19 @@ RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *
     while (t < steps) {
         long end = least_of(steps, t + AHEAD_STEPS);
         look_ahead(ahead);
-        for (; t < end; t++) {
-            vf bt[TILE_VECTORS];
-            UNROLL for (int j = 0; j < vectors; j++) bt[j] = vload(b + t * ldb + j * W);
-            UNROLL for (int i = 0; i < TILE_ROWS; i++)
-            {
-                vf ai = vset1(a[i * ar + t * at]);
-                UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vfma(ai, bt[j], s[i][j]);
-            }
+        for (; t + STEPS <= end; t += STEPS) {
+            UNROLL for (int u = 0; u < STEPS; u++) tile_step(s, vectors, a + (t + u) * at, ar, b + (t + u) * ldb);
         }
+        for (; t < end; t++)
+            tile_step(s, vectors, a + t * at, ar, b + t * ldb);
     }
-    UNROLL for (int i = 0; i < TILE_ROWS; i++)
-    {
-        if (i < rows) {
-            UNROLL for (int j = 0; j < vectors; j++)
-            {
-                long left = cols - j * W;
-                if (left >= W)
-                    vstore(c + i * ldc + j * W, s[i][j] + vset1(0.0f));
-                else if (left > 0)
-                    vstore_n(c + i * ldc + j * W, s[i][j] + vset1(0.0f), (int)left);
-            }
-        }
-    }
+    if (rows >= TILE_ROWS && cols >= vectors * W)
+        tile_store(s, vectors, c, ldc, TILE_ROWS, vectors * W);
+    else
+        tile_store(s, vectors, c, ldc, rows, cols);
 }
 
-RP_LANE void chains_run(struct ahead *ahead, const struct product *p, const enum edge edge)
+RP_LANE void chains_run(struct ahead *ahead, const struct product *p, const enum edge edge, const int across)
 {
     long vectors = (p->cols + W - 1) / W;
     for (long v = 0; v < vectors;) {
@@ -127,11 +149,11 @@ RP_LANE void chains_run(struct ahead *ahead, const struct product *p, const enum
             i = (v * W - p->shift) / TILE_ROWS * TILE_ROWS;
         for (; i < p->rows; i += TILE_ROWS) {
             if (take == 3)
-                tile(ahead, TILE_VECTORS, p, edge, i, v * W);
+                tile(ahead, TILE_VECTORS, p, edge, across, i, v * W);
             else if (take == 2)
-                tile(ahead, 2, p, edge, i, v * W);
+                tile(ahead, 2, p, edge, across, i, v * W);
             else
-                tile(ahead, 1, p, edge, i, v * W);
+                tile(ahead, 1, p, edge, across, i, v * W);
         }
         v += take;
     }
@@ -139,10 +161,12 @@ RP_LANE void chains_run(struct ahead *ahead, const struct product *p, const enum
 
 static void chains(struct ahead *ahead, const struct product *p)
 {
-    if (p->edge == EDGE_NONE)
-        chains_run(ahead, p, EDGE_NONE);
+    if (p->at != 1)
+        chains_run(ahead, p, p->edge, 1);
+    else if (p->edge == EDGE_NONE)
+        chains_run(ahead, p, EDGE_NONE, 0);
     else
-        chains_run(ahead, p, p->edge);
+        chains_run(ahead, p, p->edge, 0);
 }
 
 /* ---- packing ---- */
