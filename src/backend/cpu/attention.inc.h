@@ -179,17 +179,27 @@ static void cut_row(const struct head *x, float *s, long q, long k0, long n)
 
 /* ---- forward ---- */
 
-/* Scores become exponentials; their maximum (times scale) and sum. */
-RP_LANE float softmax_run(const struct head *x, float *s, long wide, float *m_out, const int holes)
+/* The largest of scores times scale. */
+RP_LANE float scores_max(const struct head *x, const float *s, long wide, const int holes)
 {
     const vf scale = vset1(x->o->a->scale);
     const float *bias = x->t.bias;
+    struct sum128 top; /* lanes of their own: one maximum would wait for the one before */
+    max_start(&top);
+    EACH_VECTOR(wide, {
+        vf v = vload(s + j) * scale;
+        if (holes)
+            v = v + vload(bias + j);
+        top.lane[l] = vmax(top.lane[l], v);
+    });
+    return max_end(&top) + 0.0f;
+}
+
+/* Scores become exponentials; their sum. */
+RP_LANE float scores_exp(const struct head *x, float *s, long wide, float m, const int holes)
+{
+    const vf scale = vset1(x->o->a->scale), vm = vset1(m);
     const uint8_t *bits = x->t.bits;
-    vf top = vset1(-__builtin_inff());
-    for (long k = 0; k < wide; k += W)
-        top = vmax(top, holes ? vload(s + k) * scale + vload(bias + k) : vload(s + k) * scale);
-    const float m = vhmax(top) + 0.0f;
-    const vf vm = vset1(m);
     struct sum128 sum;
     sum_start(&sum);
 #if W == 16
@@ -207,34 +217,50 @@ RP_LANE float softmax_run(const struct head *x, float *s, long wide, float *m_ou
     }
     EACH_VECTOR(wide, { sum.lane[l] = sum.lane[l] + vload(s + j); });
 #endif
-    *m_out = m;
     return sum_end(&sum);
 }
 
-/* Scores of query q with the keys from k0 on become probabilities after dropout; with holes k0 is 0. */
-static void softmax_row(const struct head *x, float *s, long q, long k0)
+/* Exponentials become probabilities after dropout. */
+static void scores_scale(const struct head *x, float *s, long q, long k0, long wide, float inv)
 {
     const struct att_job *o = x->o;
-    const long n = keys_of(x, q), wide = row_end(n - k0), row = x->row0 + q;
-    float m, l;
-    cut_row(x, s, q, k0, n - k0);
-    if (x->holes)
-        l = softmax_run(x, s, wide, &m, 1);
-    else
-        l = softmax_run(x, s, wide, &m, 0);
-    float inv = 1.0f / l;
-    o->row_max[row] = m;
-    o->row_inv[row] = inv;
+    const long row = x->row0 + q;
     const vf vinv = vset1(inv);
     if (o->mask) {
         uint8_t *bits = o->mask + row * (o->decider.stride / 8);
         const vf keep_scale = vset1(o->a->drop.scale);
-        decide_first(bits, &o->decider, row, o->a->causal ? n : o->decider.width);
+        decide_first(bits, &o->decider, row, o->a->causal ? keys_of(x, q) : o->decider.width);
         for (long k = 0; k < wide; k += W)
             vstore(s + k, vkeep(bits + k0 / 8, k, (vload(s + k) * vinv) * keep_scale));
     } else {
         for (long k = 0; k < wide; k += W)
             vstore(s + k, vload(s + k) * vinv);
+    }
+}
+
+#define TOGETHER 4 /* queries: each pass over one overlaps the reductions of the others */
+
+/* Scores of queries q .. q + rows - 1 with the keys from k0 on become probabilities after dropout; with holes k0 is 0. */
+static void softmax_rows(const struct head *x, float *s, long lds, long q, long rows, long k0)
+{
+    const struct att_job *o = x->o;
+    float m[TOGETHER], inv[TOGETHER];
+    long wide[TOGETHER];
+    for (long r = 0; r < rows; r++) {
+        const long n = keys_of(x, q + r) - k0;
+        float *row = s + r * lds;
+        cut_row(x, row, q + r, k0, n);
+        wide[r] = row_end(n);
+        m[r] = x->holes ? scores_max(x, row, wide[r], 1) : scores_max(x, row, wide[r], 0);
+    }
+    for (long r = 0; r < rows; r++) {
+        float *row = s + r * lds;
+        inv[r] = 1.0f / (x->holes ? scores_exp(x, row, wide[r], m[r], 1) : scores_exp(x, row, wide[r], m[r], 0));
+    }
+    for (long r = 0; r < rows; r++) {
+        o->row_max[x->row0 + q + r] = m[r];
+        o->row_inv[x->row0 + q + r] = inv[r];
+        scores_scale(x, s + r * lds, q + r, k0, wide[r], inv[r]);
     }
 }
 
@@ -250,8 +276,8 @@ static void forward_block(struct head *x, long q0, long rows)
                             .edge = causal ? EDGE_COLUMNS : EDGE_NONE, .shift = q0 - k0};
         chains(&x->ahead, &s);
     }
-    for (long r = 0; r < rows; r++)
-        softmax_row(x, x->t.s + r * lds + begin, q0 + r, begin);
+    for (long r = 0; r < rows; r += TOGETHER)
+        softmax_rows(x, x->t.s + r * lds + begin, lds, q0 + r, least_of(TOGETHER, rows - r), begin);
     for (long k0 = begin; k0 < keys; k0 += VALUES) {
         int last = k0 + VALUES >= keys;
         struct product p = {.rows = rows, .cols = x->dim, .steps = least_of(VALUES, keys - k0), .a = x->t.s + k0, .ar = lds, .at = 1,

@@ -251,3 +251,17 @@ RP_LANE float sum_end(struct sum128 *s)
     }
     return vhalve(s->lane[0]);
 }
+
+/* The largest of all lanes, in the same struct: any order gives it. */
+RP_LANE void max_start(struct sum128 *m)
+{
+    UNROLL for (int l = 0; l < VECTORS_128; l++) m->lane[l] = vset1(-__builtin_inff());
+}
+RP_LANE float max_end(struct sum128 *m)
+{
+    UNROLL for (int half = VECTORS_128 / 2; half > 0; half /= 2)
+    {
+        UNROLL for (int l = 0; l < half; l++) m->lane[l] = vmax(m->lane[l], m->lane[l + half]);
+    }
+    return vhmax(m->lane[0]);
+}

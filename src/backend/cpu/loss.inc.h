@@ -14,7 +14,7 @@ struct xent_job {
 static float row_max(const float *z, long width)
 {
     struct sum128 m;
-    UNROLL for (int l = 0; l < VECTORS_128; l++) m.lane[l] = vset1(-__builtin_inff());
+    max_start(&m);
     EACH_VECTOR(width, {
         if (n == W)
             m.lane[l] = vmax(m.lane[l], vload(z + j));
@@ -22,9 +22,7 @@ static float row_max(const float *z, long width)
             for (long i = j; i < width; i++)
                 m.lane[l] = vmax(m.lane[l], vset1(z[i]));
     });
-    for (int l = 1; l < VECTORS_128; l++)
-        m.lane[0] = vmax(m.lane[0], m.lane[l]);
-    return vhmax(m.lane[0]) + 0.0f;
+    return max_end(&m) + 0.0f;
 }
 
 /* z becomes e; the sum128 of a shard. */
