@@ -29,8 +29,10 @@ for rank in 0 1; do
 done
 
 # stages and parts of tensors, whose losses only the last ranks know
-train gpt.zst gpt_tiny_fp32 2 --layout 1x2x2 --set parallel.tensor=2 --set train.accumulation_steps=4 --save end.safetensors
-micro 0 gpt.zst --replay-micro 4
+few_words
+# shellcheck disable=SC2086 # words
+train gpt.zst gpt_tiny_fp32 2 $gpt_few --layout 1x2x2 --set parallel.tensor=2 --set train.accumulation_steps=4 --save end.safetensors
+micro 0 gpt.zst --replay-micro 4 --data few/gpt
 # a model with running statistics, in 16 bits; the state after its steps is where another step would begin
 train resnet.zst resnet50_tiny_bf16 2 --set train.accumulation_steps=2 --set evidence.state_root_every=1 --save two.safetensors
 train resnet.zst resnet50_tiny_bf16 3 --set train.accumulation_steps=2 --set evidence.state_root_every=1
