@@ -143,6 +143,22 @@ void ptx_atomic(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
     }
 }
 
+/* A map is a parameter of the kernel. */
+void ptx_tensor_copy(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
+{
+    EACH_LANE(m)
+    {
+        const u64 map = simt_row64(w, i->s[1])[lane] + (u64)i->imm2, at = map - PTX_WINDOW(S_PARAM);
+        if (PTX_WINDOW_OF(map) != S_PARAM || at % 64)
+            simt_fault(w, pc, (int)lane, "a map at %#llx, which is no parameter that is aligned to 64 bytes",
+                       (unsigned long long)map);
+        check_range(w, pc, lane, at, 64, w->kernel->params, "reads", "parameters");
+        check_range(w, pc, lane, at + 64, 64, w->kernel->params, "reads", "parameters");
+        simt_tensor_issue(w, pc, lane, simt_launch.args + at, ptx_address_of(w, i, lane),
+                          (s32)simt_row32(w, i->s[2])[lane], (s32)simt_row32(w, i->s[3])[lane], simt_row32(w, i->s[4])[lane]);
+    }
+}
+
 void ptx_barrier(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
 {
     u32 complete = 0;
@@ -157,6 +173,8 @@ void ptx_barrier(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
         else
             complete |= (u32)simt_barrier_is_complete(w, pc, lane, at, value) << lane;
     }
+    if (w->waits_at && i->op == OP_BARRIER_WAIT)
+        simt_tensor_land(w->block, w->waits_at);
     if (i->op == OP_BARRIER_WAIT)
         w->p[i->pd[0]] = (w->p[i->pd[0]] & ~m) | complete;
 }

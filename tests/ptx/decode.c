@@ -153,7 +153,7 @@ static void take_sources(const struct ptx_operand *o, int n, enum ptx_width widt
 static void take_address(const struct ptx_operand *o, enum ptx_space space, int which)
 {
     s64 displacement = o->value + (o->kind == K_ADDRESS && o->place < 0 && o->name[0] ? (s64)ptx_symbol(o->name) : 0);
-    if (o->kind != K_ADDRESS)
+    if (o->kind != K_ADDRESS || (o->parts && insn->op != OP_TENSOR_COPY))
         simt_refuse("an address is expected");
     if (o->place >= 0 && o->width != W64 && (o->width != W32 || space == S_GENERIC || space == S_GLOBAL))
         simt_refuse("an address in a register of another size");
@@ -436,6 +436,29 @@ static void decode_red(void)
     decode_atomic(0);
 }
 
+/* cp.async.bulk.tensor: to s[0], imm; by the map at s[1], imm2; coordinates s[2], s[3]; the mbarrier at s[4] */
+static void decode_tensor_copy(void)
+{
+    if (ptx_target() < 90)
+        simt_refuse("copies of tensors before sm_90");
+    must_take(".tensor");
+    must_take(".2d");
+    must_take(".shared::cluster");
+    must_take(".global");
+    must_take(".mbarrier::complete_tx::bytes");
+    expect_operands(3);
+    insn->op = OP_TENSOR_COPY;
+    kernel->has_proxies = kernel->has_barriers = 1;
+    take_address(&operand[1], S_GLOBAL, 1);
+    take_address(&operand[0], S_SHARED, 0);
+    if (operand[0].parts || operand[1].parts != 2 || operand[2].kind != K_ADDRESS || operand[2].place < 0 ||
+        operand[2].value || operand[2].parts)
+        simt_refuse("a copy of a tensor of another kind");
+    for (int k = 0; k < 2; k++)
+        insn->s[2 + k] = source(&operand[1].part[k], W32);
+    insn->s[4] = operand[2].place;
+}
+
 /* cp.async: to shared memory (s[0], imm), from global memory (s[1], imm2), the first s[2] bytes, zeros after them */
 static void decode_cp(void)
 {
@@ -450,6 +473,10 @@ static void decode_cp(void)
         insn->imm = operands ? operand[0].value : -1; /* -1: all, also what is in no group yet */
         if (operands > 1 || (operands && operand[0].kind != K_IMMEDIATE))
             simt_refuse("a wait for a number of groups that is not constant");
+        return;
+    }
+    if (take(".bulk")) {
+        decode_tensor_copy();
         return;
     }
     int cg = take(".cg");

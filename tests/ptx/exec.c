@@ -296,6 +296,9 @@ static void others(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m)
     case OP_BARRIER_WAIT:
         ptx_barrier(w, pc, i, m);
         break;
+    case OP_TENSOR_COPY:
+        ptx_tensor_copy(w, pc, i, m);
+        break;
     case OP_SLEEP: /* the load before it has let others run */
         break;
     case OP_TRAP:

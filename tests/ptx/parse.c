@@ -200,7 +200,7 @@ static void read_vector(struct ptx_operand *o)
     expect('}');
 }
 
-/* [register], [symbol], with + or - a number; [number] */
+/* [register], [symbol], with + or - a number; [number]; [register, {coordinates}] */
 static void read_address(struct ptx_operand *o)
 {
     skip();
@@ -213,6 +213,13 @@ static void read_address(struct ptx_operand *o)
         skip();
         if (is_next('+') || *at == '-')
             o->value = read_number();
+        if (is_next(',')) {
+            struct ptx_operand coordinates = {.place = -1};
+            expect('{');
+            read_vector(&coordinates);
+            o->part = coordinates.part;
+            o->parts = coordinates.parts;
+        }
     }
     o->kind = K_ADDRESS;
     expect(']');

@@ -48,6 +48,7 @@ enum ptx_op {
     OP_BARRIER_INIT, /* mbarrier */
     OP_BARRIER_ARRIVE,
     OP_BARRIER_WAIT,
+    OP_TENSOR_COPY, /* cp.async.bulk.tensor */
     OP_BRANCH,
     OP_EXIT,
     OP_TRAP,
@@ -130,6 +131,7 @@ void ptx_execute(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 void ptx_load(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 void ptx_store(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 void ptx_atomic(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
+void ptx_tensor_copy(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 void ptx_barrier(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 void ptx_copy(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 m);
 u64 ptx_address_of(const struct simt_warp *w, const struct ptx_insn *i, u32 lane);

@@ -150,8 +150,23 @@ static void barrier(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 
         else
             complete |= (u32)simt_barrier_is_complete(w, pc, lane, at, value & 0x7fffffff ? 2 : value >> 31) << lane;
     }
+    if (w->waits_at && i->how == H_WAIT)
+        simt_tensor_land(w->block, w->waits_at);
     if (i->how == H_WAIT)
         sass_set(w, i->pd[0], m, complete);
+}
+
+/* Four uniform registers: where to in shared memory, the barrier, the number, the line; two: where the map is. */
+static void tensor_copy(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
+{
+    const u32 lane = (u32)__builtin_ctz(m);
+    u32 word[4], at[2];
+    for (int k = 0; k < 4; k++)
+        word[k] = sass_row(w, i->uniform[0] + SASS_ROW(k))[0];
+    for (int k = 0; k < 2; k++)
+        at[k] = sass_row(w, i->uniform[1] + SASS_ROW(k))[0];
+    const void *map = sass_parameters(w, pc, lane, (u64)at[1] << 32 | at[0], 128);
+    simt_tensor_issue(w, pc, lane, map, word[0], (s32)word[2], (s32)word[3], word[1]);
 }
 
 int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
@@ -191,6 +206,9 @@ int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
     case SASS_FENCE: /* of proxies */
         EACH_LANE(m)
         w->proxies[lane]++;
+        return 1;
+    case SASS_UTMALDG:
+        tensor_copy(w, pc, i, m);
         return 1;
     case SASS_SYNCS:
         barrier(w, pc, i, m);

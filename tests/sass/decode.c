@@ -72,6 +72,8 @@ static int modify_specially(struct sass_insn *i, const char *name, size_t n)
         i->imm = n == 5 ? SHIM_M16N8K16 : SHIM_M16N8K8;
     else if (i->op == SASS_HGMMA && *name == '6') /* 64x256x16 */
         i->imm = 256;
+    else if (i->op == SASS_UTMALDG) /* 2D */
+        return 1;
     else if (i->op == SASS_SYNCS) /* check_barrier() looks at all of them */
         return 1;
     else if (i->op == SASS_WARPGROUP && n > 2)
@@ -269,7 +271,7 @@ static void take(const struct sass_unit *u, struct sass_insn *i, char letter, co
     case 'd':
         i->d = o->base == SASS_ROW(ROW_ZERO) ? SASS_ROW(ROW_SINK) : o->base;
         if (o->is_uniform != ((i->flags & UNIFORM) != 0 || i->op == SASS_R2UR) &&
-            (i->op != SASS_SYNCS || o->base != SASS_ROW(ROW_ZERO)))
+            ((i->op != SASS_SYNCS && i->op != SASS_ELECT) || o->base != SASS_ROW(ROW_ZERO)))
             simt_refuse("the result goes to a register of another kind");
         break;
     case 'P':
@@ -405,6 +407,14 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
     }
     if (i->op == SASS_SYNCS)
         check_barrier(u, i, mnemonic);
+    if (i->op == SASS_UTMALDG) {
+        if (strcmp(mnemonic, "UTMALDG.2D") != 0 || i->uniform[0] == SASS_ROW(ROW_ZERO) ||
+            i->uniform[1] == SASS_ROW(ROW_ZERO) || i->base[0] != SASS_ROW(ROW_ZERO) || i->base[1] != SASS_ROW(ROW_ZERO) || i->offset[0] || i->offset[1])
+            simt_refuse("a copy of a tensor of another kind");
+        u->k->has_proxies = u->k->has_barriers = 1;
+    }
+    if (i->op == SASS_ELECT && i->d != SASS_ROW(ROW_SINK))
+        simt_refuse("an election of another kind");
     if (i->op == SASS_WARPGROUP && operands != (i->how == H_WAIT ? 2 : 0))
         simt_refuse("a wait for products of another kind");
     if (i->op == SASS_FENCE && strcmp(mnemonic, "FENCE.VIEW.ASYNC.S") != 0)

@@ -419,6 +419,10 @@ void sass_execute(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
     case SASS_CS2R:
         special(w, i, m);
         break;
+    case SASS_ELECT: /* one of the lanes that are here */
+        m = active & sass_get(w, i, 0);
+        sass_set(w, i->pd[0], active, m & -m);
+        break;
     case SASS_VOTE:
         vote(w, i, active);
         break;

@@ -24,9 +24,10 @@ const char simt_form[] = "SASS";
  * SHARED_WINDOW in its upper half; kernels only compare such addresses with 0. */
 #define SHARED_WINDOW 0x70000000u
 #define STACK 0xfffdc0u
+#define CONSTANT_WINDOW 0x71000000u /* the upper half of generic addresses of c[0x0] */
 static const struct sass_layout layouts[] = {
     {.params = 0x160, .ntid = 0, .nctaid = 0xc, .window = 0x18, .stack = 0x28, .descriptor = 0x118},
-    {.params = 0x210, .ntid = 0, .nctaid = 0xc, .window = 0x18, .stack = 0x28, .descriptor = 0x208},
+    {.params = 0x210, .ntid = 0, .nctaid = 0xc, .window = 0x18, .stack = 0x28, .descriptor = 0x208, .generic = 0x198},
     {.params = 0x380, .ntid = 0x360, .nctaid = 0x370, .window = ~0u, .stack = 0x37c, .descriptor = 0x358},
 };
 
@@ -39,12 +40,13 @@ static int is_launch_word(const struct sass_layout *y, u32 params, u32 at)
 {
     return (at >= y->params && at < y->params + params) || (at >= y->ntid && at < y->ntid + 12) ||
            (at >= y->nctaid && at < y->nctaid + 12) || at == y->window || at == y->window + 4 || at == y->stack ||
-           at == y->descriptor || at == y->descriptor + 4;
+           at == y->descriptor || at == y->descriptor + 4 ||
+           (y->generic && (at == y->generic || at == y->generic + 4));
 }
 
 void sass_known(const struct sass_unit *u, u32 bank, u32 at)
 {
-    if (at % 4 || (bank ? at + 4 > u->bank_bytes[bank] : !is_launch_word(u->layout, u->k->params, at)))
+    if (at % 4 || (bank ? at + 4 > u->bank_bytes[bank] : !is_launch_word(u->layout, u->first + u->k->params, at)))
         simt_refuse("what is at c[0x%x][0x%x] is not known", bank, at);
 }
 
@@ -83,14 +85,17 @@ static void fill_bank(const struct sass_unit *u)
     const struct simt_launch *n = &simt_launch;
     const struct sass_layout *y = u->layout;
     const u32 block[] = {n->block.x, n->block.y, n->block.z}, grid[] = {n->grid.x, n->grid.y, n->grid.z},
-              window[] = {0, SHARED_WINDOW}, stack = STACK;
+              window[] = {0, SHARED_WINDOW}, stack = STACK,
+              constants[] = {y->params, CONSTANT_WINDOW};
     memset(launch_bank, 0, sizeof launch_bank);
     memcpy(launch_bank + y->ntid, block, sizeof block);
     memcpy(launch_bank + y->nctaid, grid, sizeof grid);
     memcpy(launch_bank + y->stack, &stack, sizeof stack);
     if (y->window != ~0u)
         memcpy(launch_bank + y->window, window, sizeof window);
-    memcpy(launch_bank + y->params, n->args, u->k->params);
+    if (y->generic)
+        memcpy(launch_bank + y->generic, constants, sizeof constants);
+    memcpy(launch_bank + y->params + u->first, n->args, u->k->params);
     launch_of_bank = n->number;
 }
 
@@ -98,10 +103,21 @@ u32 sass_constant(const struct simt_warp *w, u32 pc, u32 lane, u32 bank, u64 at)
 {
     const struct sass_unit *u = w->kernel->own;
     u32 word;
-    if (at % 4 || (bank ? at + 4 > u->bank_bytes[bank] : !is_launch_word(u->layout, u->k->params, (u32)at)))
+    if (at % 4 || (bank ? at + 4 > u->bank_bytes[bank] : !is_launch_word(u->layout, u->first + u->k->params, (u32)at)))
         simt_fault(w, pc, (int)lane, "reads c[0x%x][0x%llx], which nothing defines", bank, (unsigned long long)at);
     memcpy(&word, (bank ? u->bank[bank] : launch_bank) + at, sizeof word);
     return word;
+}
+
+const void *sass_parameters(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes)
+{
+    const struct sass_unit *u = w->kernel->own;
+    const u64 at = address - ((u64)CONSTANT_WINDOW << 32);
+    if (at % 64 || at < u->layout->params + u->first ||
+        at + bytes > u->layout->params + u->first + u->k->params)
+        simt_fault(w, pc, (int)lane, "reads %u bytes at %#llx, which are not parameters aligned to 64 bytes", bytes,
+                   (unsigned long long)address);
+    return launch_bank + at;
 }
 
 void simt_fill_registers(struct simt_warp *w)
@@ -182,10 +198,10 @@ static void take_bank(struct sass_unit *u, const struct cubin *c, int bank, cons
 /* Attributes of a kernel: format, attribute, bytes of the value, value (for format 4). */
 static void read_attributes(struct sass_unit *u, const struct cubin *c)
 {
-    enum { WITH_SIZE = 4, MAX_THREADS = 5, PARAMETERS = 10 };
+    enum { WITH_SIZE = 4, MAX_THREADS = 5, PARAMETERS = 10, PARAMETER = 23 };
     const Elf64_Shdr *s = find_section(c, ".nv.info.", u->k->name);
     u32 threads[3] = {0, 0, 0};
-    u16 params[2] = {0, 0}; /* place, bytes */
+    u16 params[2] = {0, 0}, first = 0; /* place, bytes; where the only parameter begins there */
     for (u64 at = 0; s && at + 4 <= s->sh_size;) {
         const u8 *p = c->bytes + s->sh_offset + at;
         u16 size = (u16)(p[2] | p[3] << 8);
@@ -193,6 +209,8 @@ static void read_attributes(struct sass_unit *u, const struct cubin *c)
             memcpy(threads, p + 4, sizeof threads);
         if (p[0] == WITH_SIZE && p[1] == PARAMETERS)
             memcpy(params, p + 8, sizeof params);
+        if (p[0] == WITH_SIZE && p[1] == PARAMETER)
+            memcpy(&first, p + 10, sizeof first);
         at += p[0] == WITH_SIZE ? 4u + size : 4u;
     }
     for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++)
@@ -201,7 +219,8 @@ static void read_attributes(struct sass_unit *u, const struct cubin *c)
     if (!threads[0] || !u->layout)
         simt_refuse("kernel '%s' has no threads, or parameters at %#x", u->k->name, params[0]);
     u->k->threads = threads[0] * threads[1] * threads[2];
-    u->k->params = params[1];
+    u->first = first;
+    u->k->params = (u32)params[1] - first;
     s = find_section(c, ".nv.shared.", u->k->name);
     u->k->shared = s && s->sh_size > simt_shared_base ? (u32)s->sh_size - simt_shared_base : 0;
 }

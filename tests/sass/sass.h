@@ -93,6 +93,7 @@ struct sass_insn {
 /* What is known of an architecture: where the words of c[0x0] are. */
 struct sass_layout {
     u32 params, ntid, nctaid, stack, descriptor, window;
+    u32 generic; /* the generic address of the parameters, which copies of tensors use; 0: not known */
 };
 
 /* A word of c[0x0] that the kernel reads, with its row. */
@@ -106,6 +107,7 @@ struct sass_unit {
     struct simt_kernel *k;
     int arch; /* 90 */
     const struct sass_layout *layout;
+    u32 first; /* byte of the parameters at which the kernel's only one begins: it may be aligned to 64 */
     const u8 *bank[4]; /* constant memory; bank 0 is the launch's */
     u32 bank_bytes[4];
     struct sass_word *word;
@@ -152,6 +154,8 @@ u64 sass_address(const struct simt_warp *w, const struct sass_insn *i, int k, u3
 int sass_matrix(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m); /* 0: not one of matrices or 16 bits */
 int sass_product(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m); /* 0: not one of products that go on */
 void sass_products_begin(struct simt_warp *w); /* a block */
+/* What is at a generic address in the parameters. */
+const void *sass_parameters(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes);
 u32 sass_constant(const struct simt_warp *w, u32 pc, u32 lane, u32 bank, u64 at); /* a word of constant memory */
 
 static inline u32 *sass_row(const struct simt_warp *w, s32 place)

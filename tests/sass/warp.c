@@ -158,6 +158,8 @@ static void change_barrier(const struct simt_warp *w, const struct sass_insn *i,
 static u32 takes(const struct simt_warp *w, const struct sass_insn *i, u32 mask, u32 m)
 {
     static int is_always = -1;
+    if (i->how == H_ANY) /* all go where one of them does */
+        return m & sass_get(w, i, 0) ? mask : 0;
     if (!(i->flags & DIVERGED))
         return m & sass_get(w, i, 0);
     if (is_always < 0)

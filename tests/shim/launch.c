@@ -1,5 +1,6 @@
 /* Modules, launches and graphs of the tests' libcuda. */
 #include "tests/shim/driver.h"
+#include "tests/shim/tensor_map.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,6 +123,35 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
     struct shim_work w;
     CUresult r = set_launch(&w, f, (struct shim_dim){gx, gy, gz}, (struct shim_dim){bx, by, bz}, shared, parameters, extra);
     return r == CUDA_SUCCESS ? shim_submit(stream, &w) : r;
+}
+
+/* ---- tensor maps ---- */
+
+/* Matrices of numbers of 16 bits, boxes of lines of 128 bytes, swizzled; what NVIDIA's driver refuses of these is
+ * refused. SHIM_TENSOR_MAPS=0   all are refused */
+EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *from,
+                                       const cuuint64_t *numbers, const cuuint64_t *pitch, const cuuint32_t *box,
+                                       const cuuint32_t *step, CUtensorMapInterleave interleave,
+                                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                       CUtensorMapFloatOOBfill fill)
+{
+    ENTER_CONTEXT;
+    (void)promotion;
+    if (shim_number("SHIM_TENSOR_MAPS", 1) == 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (type != CU_TENSOR_MAP_DATA_TYPE_UINT16 || rank != 2 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
+        swizzle != CU_TENSOR_MAP_SWIZZLE_128B || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE || step[0] != 1 ||
+        step[1] != 1 || (uintptr_t)map % 64)
+        return CUDA_ERROR_INVALID_VALUE;
+    if ((uintptr_t)from % 16 || pitch[0] % 16 || pitch[0] >= (cuuint64_t)1 << 40 || numbers[0] < 1 || numbers[1] < 1 ||
+        numbers[0] > (cuuint64_t)1 << 32 || numbers[1] > (cuuint64_t)1 << 32 || box[0] < 1 || box[0] * 2 > 128 ||
+        box[1] < 1 || box[1] > 256)
+        return CUDA_ERROR_INVALID_VALUE;
+    const struct shim_tensor_map made = {
+        SHIM_TENSOR_MAP, (uintptr_t)from, {numbers[0], numbers[1]}, pitch[0], {box[0], box[1]}};
+    memset(map, 0, sizeof *map);
+    memcpy(map, &made, sizeof made);
+    return CUDA_SUCCESS;
 }
 
 /* ---- graphs ---- */

@@ -237,6 +237,15 @@ int simt_barrier_is_complete(struct simt_warp *w, u32 pc, u32 lane, u64 address,
     return 1;
 }
 
+void simt_barrier_check_proxy(const struct simt_warp *w, u32 pc, u32 lane, u64 address)
+{
+    const struct object *o = object_at(w, pc, lane, address);
+    if (w->block->warp[o->thread / LANES].proxies[o->thread % LANES] == o->proxies)
+        simt_fault(w, pc, (int)lane,
+                   "completes the barrier at %#x, which thread %u initialised without a fence of proxies after it",
+                   o->at, o->thread);
+}
+
 void simt_barriers_stuck(const struct simt_block *b)
 {
     for (int k = 0; b->is_live && k < b->warps; k++) {

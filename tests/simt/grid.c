@@ -156,6 +156,7 @@ static void start_block(int place, u32 number, size_t shared)
     b->slow = shim_options.order == SHIM_SCRAMBLED && shim_random() % 3 == 0 ? 1u << shim_random() % 6 : 1;
     b->seen.n = b->soon.n = 0;
     b->observers = 0;
+    b->tensor_copies = 0;
     b->warps = (int)((simt_launch.threads + LANES - 1) / LANES);
     if (simt_launch.kernel->has_barriers)
         simt_barriers_begin(b);
@@ -213,6 +214,8 @@ static int take_turn(struct simt_block *b)
     for (int k = 0; k < b->warps; k++)
         groups += b->warp[k].groups;
     b->is_live = groups != 0;
+    if (!b->is_live)
+        simt_tensor_check_end(b);
     return has_moved | release(b) | !b->is_live;
 }
 

@@ -38,6 +38,16 @@ static struct simt_unfenced *unfenced(struct simt_block *b, u32 at)
     return &b->unfenced[at / 4];
 }
 
+/* Whether the thread that wrote the word last as the generic proxy has fenced it since. */
+static void check_fenced(const struct simt_warp *w, u32 pc, u32 lane, u32 at, const char *verb)
+{
+    const struct simt_unfenced *x = unfenced(w->block, at);
+    const u32 thread = x->writer - 1;
+    if (x->writer && w->block->warp[thread / LANES].proxies[thread % LANES] == x->fences)
+        simt_fault(w, pc, (int)lane,
+                   "%s byte %u of shared memory, which thread %u wrote without a fence of proxies after it", verb, at, thread);
+}
+
 void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind,
                      const char *verb)
 {
@@ -52,21 +62,20 @@ void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u
     const char *race = simt_launch.races ? simt_race_shared(w, lane, (u32)at, bytes, kind, &other) : NULL;
     if (race)
         simt_fault(w, pc, (int)lane, "%s byte %lld of shared memory, %s (thread %u)", verb, (long long)at, race, other);
-    for (u32 done = 0; simt_launch.kernel->has_proxies && kind != READ && done < bytes; done += 4)
-        *unfenced(w->block, (u32)at + done) = (struct simt_unfenced){w->first + lane + 1, w->proxies[lane]};
+    for (u32 done = 0; simt_launch.kernel->has_proxies && kind != READ && done < bytes; done += 4) {
+        if (kind == BY_PROXY)
+            check_fenced(w, pc, lane, (u32)at + done, verb);
+        *unfenced(w->block, (u32)at + done) =
+            (struct simt_unfenced){kind == BY_PROXY ? 0 : w->first + lane + 1, w->proxies[lane]};
+    }
     return w->block->shared + at;
 }
 
 void *simt_shared_by_proxy(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes)
 {
     u8 *const p = simt_shared_at(w, pc, lane, address, bytes, READ, "reads");
-    for (u32 done = 0; done < bytes; done += 4) {
-        const u32 at = (u32)(p - w->block->shared) + done;
-        const struct simt_unfenced *x = unfenced(w->block, at);
-        const u32 thread = x->writer - 1;
-        if (x->writer && w->block->warp[thread / LANES].proxies[thread % LANES] == x->fences)
-            simt_fault(w, pc, (int)lane, "reads byte %u of shared memory, which thread %u wrote without a fence of proxies after it", at, thread);
-    }
+    for (u32 done = 0; done < bytes; done += 4)
+        check_fenced(w, pc, lane, (u32)(p - w->block->shared) + done, "reads");
     return p;
 }
 

@@ -116,6 +116,8 @@ struct simt_block {
     u32 slow;              /* gets one turn in that many */
     struct simt_unfenced *unfenced; /* of each word of shared memory, where a kernel has_proxies */
     struct simt_barriers *objects;  /* where a kernel has_barriers */
+    struct simt_tensor_copy *tensor_copy; /* that have not landed (tensor.c) */
+    int tensor_copies, tensor_room;
     struct simt_seen seen, soon; /* soon: acquired by a thread, seen by all from the next barrier on */
     struct simt_observer *observer;
     int observers, observers_room;
@@ -166,8 +168,8 @@ u32 simt_shuffle(const struct simt_warp *w, u32 pc, u32 mask, int how, const u32
 long simt_turn(void); /* instructions of a warp before other warps get a turn */
 
 /* ---- memory.c: where an address is, after every check; verb: "reads" ---- */
-/* OBSERVE: a relaxed load, or an atomic that returns what it found. */
-enum simt_access { READ, WRITE, LAND, ATOMIC, OBSERVE, ACQUIRE, RELEASE };
+/* OBSERVE: a relaxed load, or an atomic that returns what it found. BY_PROXY: a write of the asynchronous proxy. */
+enum simt_access { READ, WRITE, LAND, ATOMIC, OBSERVE, ACQUIRE, RELEASE, BY_PROXY };
 void *simt_global_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, const char *verb);
 void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind, const char *verb);
 void simt_check_order(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind, const char *verb);
@@ -188,11 +190,19 @@ void simt_barrier_arrive(const struct simt_warp *w, u32 pc, u32 lane, u64 addres
 void simt_barrier_complete(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes);
 /* Whether the phase of that parity is complete: the next one has the other parity. */
 int simt_barrier_is_complete(struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 parity);
+/* Whether the asynchronous proxy sees that it is initialised. */
+void simt_barrier_check_proxy(const struct simt_warp *w, u32 pc, u32 lane, u64 address);
 void simt_barriers_stuck(const struct simt_block *b); /* returns if no warp waits for a phase */
 void simt_barriers_join(const struct simt_warp *w, u32 m); /* they were at a barrier of the warp, or its products have ended */
 u32 simt_barriers_time(const struct simt_block *b);
 /* Whether what a thread did at a time is before what another one does now. */
 int simt_barriers_order(const struct simt_block *b, u32 before, u32 time, u32 after);
+
+/* ---- tensor.c: copies of boxes of matrices by the asynchronous proxy ---- */
+/* map: 128 bytes that the driver made; x, y: the first number and line of the box. */
+void simt_tensor_issue(const struct simt_warp *w, u32 pc, u32 lane, const void *map, u64 to, s32 x, s32 y, u64 barrier);
+void simt_tensor_land(struct simt_block *b, u64 barrier); /* one that has not, if there is one */
+void simt_tensor_check_end(const struct simt_block *b);
 
 /* ---- races.c: accesses that nothing orders ---- */
 void simt_races_begin(void);                     /* a launch */
