@@ -199,9 +199,17 @@ static void compare_wgmma(int is_short)
 {
     struct matrix *const all[] = {&a_data, &b_data, &c_data, &add_data, &bias_data};
     take(all, COUNT(all));
-    compare_tiles(is_short, "wgmma");
     int usable;
     const char *name;
+    compare_tiles(is_short, "wgmma");
+    for (int tile = 1; (name = rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable)); tile++)
+        for (int has_maps = 0; strncmp(name, "wgmma", 5) == 0 && has_maps < 2; has_maps++) {
+            const struct sample s = {.m = 130, .n = 264, .k = 328, .ta = name[9] == 't', .tb = name[10] == 't',
+                                     .slack = 1, .f32 = has_maps};
+            setenv("SHIM_TENSOR_MAPS", has_maps ? "1" : "0", 1); /* copies by threads, too */
+            compare(&s, tile);
+        }
+    unsetenv("SHIM_TENSOR_MAPS");
     for (int tile = 1; (name = rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable)); tile++)
         if (strcmp(name, "wgmma256_tn") == 0 || (!is_short && strncmp(name, "wgmma", 5) == 0))
             compare_segments(tile);

@@ -98,8 +98,12 @@ wgmma release 'nothing orders them' gemm16_wgmma.cu 'if (n > 0 && threadIdx.x % 
             mbarrier_arrive(before);' 'if (threadIdx.x % RP_WARP == 0)
             mbarrier_arrive(p.empty);' PTX_RACES=1
 wgmma empty '\(nothing orders them\|are complete, and this thread\)' gemm16_wgmma.cu 'mbarrier_wait(to.empty, to.parity ^ 1);' ';' PTX_RACES=1
-wgmma arrivals 'waits for ever for phase 0' gemm16_wgmma.cu '(unsigned)i, WGMMA_COPIERS)' '(unsigned)i, WGMMA_COPIERS + 1)'
-wgmma early 'nothing orders them' gemm16_wgmma.cu '(unsigned)i, WGMMA_COPIERS)' '(unsigned)i, WGMMA_COPIERS - RP_WARP)' PTX_RACES=1
+wgmma arrivals 'waits for ever for phase 0' gemm16_wgmma.cu '(unsigned)i, copiers)' '(unsigned)i, copiers + 1)'
+wgmma early '\(nothing orders them\|are complete, and this thread\)' gemm16_wgmma.cu '1 : WGMMA_COPIERS)' '1 : WGMMA_COPIERS - RP_WARP)' PTX_RACES=1
+wgmma expect '\(nothing orders them\|copies more bytes than\)' gemm16_wgmma.cu 'mbarrier_expect(to.full, 4 * wgmma_stage_floats(s));' 'mbarrier_arrive(to.full);' PTX_RACES=1
+wgmma bytes 'waits for ever for phase 0 .* 16 bytes are missing' gemm16_wgmma.cu '4 * wgmma_stage_floats(s));' '4 * wgmma_stage_floats(s) + 16);'
+wgmma objects 'initialised without a fence of proxies' gemm16_wgmma.cu 'proxy_fence(); /* copies by tensor maps complete them */' ';'
+wgmma boxes differ gemm16_wgmma.cu 'by_k ? row + i : k, barrier' 'by_k ? row : k, barrier'
 wgmma landed '\(nothing orders them\|without a fence of proxies\)' gemm16_wgmma.cu 'rp_copy_wait(WGMMA_AHEAD);' ';' PTX_RACES=1
 wgmma begin '\(nothing orders that before\|is not initialised\)' gemm16_wgmma.cu '    }
     __syncthreads();' '    }'

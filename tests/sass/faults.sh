@@ -84,12 +84,14 @@ wgmma() { # NAME WHAT-IS-REPORTED N PATTERN OLD NEW VARIABLE=VALUE...: in the pr
 wgmma arrive 'written after the last WARPGROUP.ARRIVE' 1 WARPGROUP.ARRIVE WARPGROUP.ARRIVE NOP
 [ "${LONG:-0}" != 0 ] || exit 0
 wgmma last-wait differ 2 WARPGROUP.DEPBAR ', 0x0' ', 0x1'
-wgmma proxy 'without a fence of proxies' 2 FENCE.VIEW FENCE.VIEW.ASYNC.S NOP
+wgmma objects 'initialised without a fence of proxies' 2 FENCE.VIEW FENCE.VIEW.ASYNC.S NOP
+wgmma proxy 'wrote without a fence of proxies' 3 FENCE.VIEW FENCE.VIEW.ASYNC.S NOP
+wgmma expect 'nothing orders them' 2 SYNCS.ARRIVE ', R9' ', RZ' SASS_RACES=1
 wgmma wait '\(nothing orders them\|without a fence of proxies\)' 1 WARPGROUP.DEPBAR ', 0x1' ', 0x2' SASS_RACES=1
 wgmma begin '\(nothing orders that before\|is not initialised\)' 1 BAR.SYNC 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP
-wgmma parity 'nothing orders them' 1 SYNCS.PHASECHK 'R15' 'RZ' SASS_RACES=1
+wgmma parity 'nothing orders them' 1 SYNCS.PHASECHK ', R13' ', RZ' SASS_RACES=1
 wgmma release 'nothing orders them' 1 'DEPBAR.LE gsb0, 0x1' 'WARPGROUP.DEPBAR.LE gsb0, 0x1' NOP SASS_RACES=1
-wgmma arrivals 'waits for ever for phase' 1 'SYNCS.ARRIVE' '@!P0' '@P0'
+wgmma arrivals '\(threads arrive in phase\|are complete, and this thread\|nothing orders them\)' 1 'SYNCS.ARRIVE' '@!P0' '@P0' SASS_RACES=1
 wgmma landed '\(nothing orders them\|without a fence of proxies\)' 1 ' DEPBAR.LE SB0' 'DEPBAR.LE SB0, 0x2' NOP SASS_RACES=1
 wgmma object 'is not initialised' 1 SYNCS.EXCH '0x30000' '0x30100'
 wgmma group '\(differ\|nothing waits for\)' 1 'HGMMA.*gsb0' ', gsb0' ''

@@ -7,6 +7,7 @@
  *          k-steps, in lines of 128 bytes, swizzled, with two mbarriers each:
  *
  *            copies:    wait for empty --asynchronous copies--> stage ... landed, fence of proxies --> arrive at full
+ *            by maps:   one thread waits for empty, expects the bytes at full --boxes of 64 x 64 numbers--> stage
  *            products:  wait for full --> wgmma of the stage ... those of the stage before complete --> arrive at its empty
  *
  * Between wgmma_fence() and wgmma_wait() nothing touches the sums, else ptxas waits after every instruction. Copies and
@@ -81,6 +82,10 @@ RP_DEVICE void mbarrier_init(rp_smem barrier, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
+RP_DEVICE void mbarrier_expect(rp_smem barrier, int bytes) /* and arrives */
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
 RP_DEVICE void mbarrier_arrive(rp_smem barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -102,15 +107,16 @@ RP_DEVICE void mbarrier_wait(rp_smem barrier, unsigned parity)
 }
 
 /* Full counts the threads that copy, empty the warps that compute. */
-RP_DEVICE void wgmma_begin_ring(const struct gemm16_shape *s)
+RP_DEVICE void wgmma_begin_ring(const struct gemm16_shape *s, int copiers)
 {
     struct wgmma_place p = wgmma_first(s);
     if (threadIdx.x == 0) {
         RP_UNROLL
         for (int i = 0; i < WGMMA_STAGES; i++) {
-            mbarrier_init(p.full + 8 * (unsigned)i, WGMMA_COPIERS);
+            mbarrier_init(p.full + 8 * (unsigned)i, copiers);
             mbarrier_init(p.empty + 8 * (unsigned)i, WGMMA_COMPUTERS / RP_WARP);
         }
+        proxy_fence(); /* copies by tensor maps complete them */
     }
     __syncthreads();
 }
@@ -233,6 +239,33 @@ RP_DEVICE void wgmma_copy(const struct rp_gemm16_args *g, const struct gemm16_sh
     }
 }
 
+/* A box of a matrix: its first number in a line, and its first line. */
+RP_DEVICE void wgmma_copy_box(rp_smem to, const struct rp_tensor_map *map, int number, int line, rp_smem barrier)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(to), "l"(map),
+                 "r"(number), "r"(line), "r"(barrier)
+                 : "memory");
+}
+RP_DEVICE void wgmma_copy_boxes(rp_smem to, const struct rp_tensor_map *map, int by_k, int rows, int row, int k, rp_smem barrier)
+{
+    RP_UNROLL
+    for (int i = 0; i < rows; i += RP_WGMMA_BOX)
+        wgmma_copy_box(to + (unsigned)i * TC_DEPTH * 2, map, by_k ? k : row + i, by_k ? row + i : k, barrier);
+}
+
+RP_DEVICE void wgmma_copy_by_map(const struct rp_gemm16_wgmma_args *x, const struct gemm16_shape *s, int row, int column, int k0, int steps)
+{
+    struct wgmma_place to = wgmma_first(s);
+    RP_NO_UNROLL
+    for (int n = 0; n < steps; n += TC_DEPTH) {
+        mbarrier_wait(to.empty, to.parity ^ 1);
+        mbarrier_expect(to.full, 4 * wgmma_stage_floats(s));
+        wgmma_copy_boxes(to.stage, &x->a, s->a_by_k, s->rows, row, k0 + n, to.full);
+        wgmma_copy_boxes(RP_SMEM_AFTER(to.stage, gemm16_floats(s->rows)), &x->b, s->b_by_k, s->columns, column, k0 + n, to.full);
+        wgmma_advance(&to, s);
+    }
+}
+
 RP_DEVICE void wgmma_chains(float *sum, const struct gemm16_shape *s, int steps)
 {
     const int stages = (steps + TC_DEPTH - 1) / TC_DEPTH;
@@ -260,15 +293,19 @@ RP_DEVICE void wgmma_clear(float *sum)
     wgmma_hold(sum);
 }
 
-RP_DEVICE void wgmma_block(const struct rp_gemm16_args *g, const struct gemm16_shape *s)
+RP_DEVICE void wgmma_block(const struct rp_gemm16_wgmma_args *x, const struct gemm16_shape *s)
 {
+    const struct rp_gemm16_args *const g = &x->g;
     const int k0 = (int)blockIdx.y * g->length, steps = g->k - k0 < g->length ? g->k - k0 : g->length;
     float sum[WGMMA_SUMS];
     int row, column;
     gemm16_tile(&row, &column, g, s);
-    wgmma_begin_ring(s);
+    wgmma_begin_ring(s, x->by_map ? 1 : WGMMA_COPIERS);
     if (threadIdx.x >= WGMMA_COMPUTERS) {
-        wgmma_copy(g, s, row, column, k0, steps);
+        if (!x->by_map)
+            wgmma_copy(g, s, row, column, k0, steps);
+        else if (threadIdx.x == WGMMA_COMPUTERS)
+            wgmma_copy_by_map(x, s, row, column, k0, steps);
         wgmma_clear(sum);
     } else {
         wgmma_clear(sum);

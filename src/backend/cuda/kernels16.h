@@ -27,6 +27,20 @@ struct rp_gemm16_args {
     int in_tree;
 };
 
+#if defined(RP_WGMMA) || !defined(__CUDACC__)
+/* by_map: A and B are copied by tensor maps, in boxes of RP_WGMMA_DEPTH k-steps of RP_WGMMA_BOX rows: g.fast_a, g.fast_b, and
+ * no segment but the last ends within a stage. A map is what the driver made of a matrix: 128 bytes that only the GPU reads. */
+#define RP_WGMMA_BOX 64
+struct __attribute__((aligned(64))) rp_tensor_map {
+    uint64_t of_driver[16];
+};
+struct rp_gemm16_wgmma_args {
+    struct rp_gemm16_args g;
+    int by_map;
+    struct rp_tensor_map a, b;
+};
+#endif
+
 /* A convolution as the product g of operands that are gathered: see conv16.cuh. g.a: the image, or dy of a weight gradient; g.b: the
  * weights, or the image of a weight gradient. A data gradient with a stride has a product for the pixels of each phase: those
  * at_h + n * step, at_w + n * step, which meet taps tap + n * tap_down + n * tap_across. */

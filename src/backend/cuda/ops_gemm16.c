@@ -2,6 +2,8 @@
  * arithmetic (ops/ops.h), the tile is not. */
 #include "backend/cuda/cuda.h"
 
+#include <string.h>
+
 static const struct tile16 {
     const char *name;
     enum rp_cuda_kernel kernel[2]; /* by enum rp_tc_format */
@@ -110,12 +112,43 @@ static int is_aligned(const void *p, int64_t pitch, size_t element, size_t numbe
     return (uintptr_t)p % (numbers * element) == 0 && (size_t)pitch % numbers == 0;
 }
 
+/* A map of an operand for boxes of the kernel. 0: the driver makes none, as where memory is not aligned. */
+static int map_of(const struct rp_cuda *c, struct rp_tensor_map *map, const uint16_t *from, int64_t pitch, int by_k,
+                  int rows, int k)
+{
+    const cuuint64_t numbers[] = {(cuuint64_t)(by_k ? k : rows), (cuuint64_t)(by_k ? rows : k)};
+    const cuuint64_t bytes[] = {(cuuint64_t)pitch * sizeof *from};
+    const cuuint32_t box[] = {RP_WGMMA_BOX, RP_WGMMA_BOX}, step[] = {1, 1};
+    _Static_assert(sizeof *map == sizeof(CUtensorMap), "what the driver fills");
+    _Static_assert(RP_WGMMA_BOX == RP_WGMMA_DEPTH, "a box has as many numbers as lines");
+    CUresult r = c->d->cuTensorMapEncodeTiled(
+        (CUtensorMap *)(void *)map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, (void *)(uintptr_t)from, numbers, bytes, box, step,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return r == CUDA_SUCCESS;
+}
+
+static void launch_wgmma(struct rp_cuda *c, const struct tile16 *t, struct rp_grid grid, const struct rp_gemm16_args *g,
+                         enum rp_tc_format format)
+{
+    struct rp_gemm16_wgmma_args x;
+    memset(&x, 0, sizeof x); /* graph.c compares all of its bytes */
+    x.g = *g;
+    x.by_map = g->fast_a && g->fast_b && (g->segments == 1 || g->length % RP_WGMMA_DEPTH == 0) &&
+               map_of(c, &x.a, g->a, g->lda, t->a_by_k, g->m, g->k) &&
+               map_of(c, &x.b, g->b, g->ldb, t->b_by_k, g->n, g->k);
+    rp_cuda_launch(c, t->kernel[format], grid, shared_bytes(c, t), &x);
+}
+
 static void launch(struct rp_cuda *c, const struct tile16 *t, struct rp_gemm16_args *x, enum rp_tc_format format)
 {
     const struct rp_grid grid = {(unsigned)tile_count(t, x->m, x->n), (unsigned)x->segments, 1};
     if (x->segments > 1)
         x->part = rp_cuda_workspace(c, (size_t)x->m * rp_cuda_low_row_bytes(x->n, x->segments));
-    rp_cuda_launch(c, t->kernel[format], grid, shared_bytes(c, t), x);
+    if (t->wgmma)
+        launch_wgmma(c, t, grid, x, format);
+    else
+        rp_cuda_launch(c, t->kernel[format], grid, shared_bytes(c, t), x);
     if (x->segments == 1)
         return;
     const enum rp_cuda_kernel sum = format == RP_TC_BF16 ? RP_KERNEL_gemm16_sum_bf16 : RP_KERNEL_gemm16_sum_f16;

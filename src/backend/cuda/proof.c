@@ -4,8 +4,8 @@
  * Every tile of gemm16.def for this GPU multiplies the matrices of ops/tensor_probe.h; one of them also those of two
  * chains, and those of edges, whose sums may differ and are counted. Other kernels use the same instruction.
  *
- * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, and those of edges as
- * the other instruction gave them. Else the GPU goes on without them. */
+ * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, in each way to copy,
+ * and those of edges as the other instruction gave them. Else the GPU goes on without them. */
 #include "backend/cuda/cuda.h"
 #include "ops/tensor_probe.h"
 
@@ -20,6 +20,7 @@ struct proof {
     struct rp_cuda *c;
     struct rp_tc_probe probe;
     uint16_t sent[RP_PROBE_NUMBERS_MOST];
+    enum { ALIGNED, A_UNALIGNED, B_UNALIGNED, WAYS } way; /* unaligned: copied number by number, the other one in pieces */
     int repeat; /* times that every row of A and column of B comes: 1, or REPEAT */
     uint32_t got[REPEAT * REPEAT * RP_PROBE_SUMS_MOST];
     uint32_t edges[RP_PROBE_SUMS_MOST];  /* by a tile of gemm16.def */
@@ -49,7 +50,10 @@ static int multiply(struct proof *p, int tile, const char *name, struct rp_err *
     const int ta = form[0] == 't', tb = form[1] == 't';
     unsigned char *const room =
         (unsigned char *)rp_cuda_workspace(c, c->workspace_bytes) + c->workspace_bytes / 2 / 256 * 256;
-    unsigned char *const b = room + sizeof p->sent, *const out = b + sizeof p->sent;
+    const size_t apart = sizeof p->sent + 256;
+    unsigned char *const a = room + (p->way == A_UNALIGNED ? sizeof *p->sent : 0);
+    unsigned char *const b = room + apart + (p->way == B_UNALIGNED ? sizeof *p->sent : 0);
+    unsigned char *const out = room + 2 * apart;
     const struct rp_gemm g = {.ta = ta,
                               .tb = tb,
                               .m = size,
@@ -58,10 +62,10 @@ static int multiply(struct proof *p, int tile, const char *name, struct rp_err *
                               .lda = ta ? size : steps,
                               .ldb = tb ? steps : size,
                               .ldc = size,
-                              .a = (const rp_stored *)(void *)room,
+                              .a = (const rp_stored *)(void *)a,
                               .b = (const rp_stored *)(void *)b,
                               .c32 = (float *)(void *)out};
-    if (send(p, room, p->probe.a, ta, err) < 0 || send(p, b, p->probe.b, !tb, err) < 0)
+    if (send(p, a, p->probe.a, ta, err) < 0 || send(p, b, p->probe.b, !tb, err) < 0)
         return -1;
     c->gemm_forced.tile = tile;
     rp_cuda_gemm16(c, &g);
@@ -121,13 +125,15 @@ static int prove_wgmma(struct proof *p, struct rp_err *err)
         const int rows = p->probe.rows;
         p->repeat = kind == RP_PROBE_CHAINS ? 1 : REPEAT;
         const int size = p->repeat * rows;
-        for (int tile = 1; equal && (name = rp_cuda_gemm16_tile(p->c, tile, &usable)); tile++) {
+        for (int tile = 1; (name = rp_cuda_gemm16_tile(p->c, tile, &usable)); tile++) {
             if (!usable || !is_wgmma(name) || (kind == RP_PROBE_CHAINS && strchr(name, '_')[1] == 't')) /* has other segments */
                 continue;
-            if (multiply(p, tile, name, err) < 0)
-                return -1;
-            for (int i = 0; i < size * size; i++)
-                equal &= rp_tc_probe_equal(p->got[i], sum[i / size % rows * rows + i % size % rows]);
+            for (p->way = ALIGNED; equal && p->way < (kind == RP_PROBE_SUMS ? WAYS : A_UNALIGNED); p->way++) {
+                if (multiply(p, tile, name, err) < 0)
+                    return -1;
+                for (int i = 0; i < size * size; i++)
+                    equal &= rp_tc_probe_equal(p->got[i], sum[i / size % rows * rows + i % size % rows]);
+            }
             tiles++;
         }
     }
