@@ -213,8 +213,8 @@ enum simt_ran simt_run_warp(struct simt_warp *w)
             if (++looks >= 2 * w->groups)
                 return has_moved ? RAN : ONLY_LOOKED;
             break;
-        case SPENT:
-            return RAN;
+        case SPENT: /* of a turn that is shorter than a look, too */
+            return has_moved || !w->waits_at ? RAN : ONLY_LOOKED;
         default:
             break;
         }

@@ -305,8 +305,8 @@ enum simt_ran simt_run_warp(struct simt_warp *w)
                 return has_moved ? RAN : ONLY_LOOKED;
             break;
         case SPENT:
-            w->resumes = w->group[k].mask;
-            return RAN;
+            w->resumes = w->group[k].mask; /* of a turn that is shorter than a look, too */
+            return has_moved || !w->waits_at ? RAN : ONLY_LOOKED;
         default:
             break;
         }
