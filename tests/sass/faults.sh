@@ -89,7 +89,7 @@ wgmma proxy 'wrote without a fence of proxies' 3 FENCE.VIEW FENCE.VIEW.ASYNC.S N
 wgmma expect 'nothing orders them' 2 SYNCS.ARRIVE ', R9' ', RZ' SASS_RACES=1
 wgmma wait '\(nothing orders them\|without a fence of proxies\)' 1 WARPGROUP.DEPBAR ', 0x1' ', 0x2' SASS_RACES=1
 wgmma begin '\(nothing orders that before\|is not initialised\)' 1 BAR.SYNC 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP
-wgmma parity 'nothing orders them' 1 SYNCS.PHASECHK ', R13' ', RZ' SASS_RACES=1
+wgmma parity '\(nothing orders them\|are complete, and this thread\)' 1 SYNCS.PHASECHK ', R13' ', RZ' SASS_RACES=1
 wgmma release 'nothing orders them' 1 'DEPBAR.LE gsb0, 0x1' 'WARPGROUP.DEPBAR.LE gsb0, 0x1' NOP SASS_RACES=1
 wgmma arrivals '\(threads arrive in phase\|are complete, and this thread\|nothing orders them\)' 1 'SYNCS.ARRIVE' '@!P0' '@P0' SASS_RACES=1
 wgmma landed '\(nothing orders them\|without a fence of proxies\)' 1 ' DEPBAR.LE SB0' 'DEPBAR.LE SB0, 0x2' NOP SASS_RACES=1
