@@ -104,10 +104,10 @@ wgmma expect '\(nothing orders them\|copies more bytes than\)' gemm16_wgmma.cu '
 wgmma bytes 'waits for ever for phase 0 .* 16 bytes are missing' gemm16_wgmma.cu '4 * wgmma_stage_floats(s));' '4 * wgmma_stage_floats(s) + 16);'
 wgmma objects 'initialised without a fence of proxies' gemm16_wgmma.cu 'proxy_fence(); /* copies by tensor maps complete them */' ';'
 wgmma boxes differ gemm16_wgmma.cu 'by_k ? row + i : k, barrier' 'by_k ? row : k, barrier'
-wgmma landed '\(nothing orders them\|without a fence of proxies\)' gemm16_wgmma.cu 'rp_copy_wait(WGMMA_AHEAD);' ';' PTX_RACES=1
+wgmma landed '\(differ\|nothing orders them\|without a fence of proxies\)' gemm16_wgmma.cu 'rp_copy_wait(WGMMA_AHEAD);' ';' PTX_RACES=1
 wgmma begin '\(nothing orders that before\|is not initialised\)' gemm16_wgmma.cu '    }
     __syncthreads();' '    }'
-wgmma warps 'nothing orders them' gemm16_wgmma.cu 'WGMMA_COMPUTERS / RP_WARP)' '1)' PTX_RACES=1
+wgmma warps '\(nothing orders them\|are complete, and this thread\)' gemm16_wgmma.cu 'WGMMA_COMPUTERS / RP_WARP)' '1)' PTX_RACES=1
 wgmma touched 'no wgmma.wait_group has waited for' gemm16_wgmma.cu '        wgmma_wait(1);' '        sum[0] = sum[0] + 0.0f;
         wgmma_wait(1);'
 product columns differ gemm16.cuh 'column >= g->n' 'column > g->n'

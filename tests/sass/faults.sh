@@ -90,14 +90,13 @@ wgmma expect 'nothing orders them' 2 SYNCS.ARRIVE ', R9' ', RZ' SASS_RACES=1
 wgmma wait '\(nothing orders them\|without a fence of proxies\)' 1 WARPGROUP.DEPBAR ', 0x1' ', 0x2' SASS_RACES=1
 wgmma begin '\(nothing orders that before\|is not initialised\)' 1 BAR.SYNC 'BAR.SYNC.DEFER_BLOCKING 0x0' NOP
 wgmma parity '\(nothing orders them\|are complete, and this thread\)' 1 SYNCS.PHASECHK ', R13' ', RZ' SASS_RACES=1
-wgmma release 'nothing orders them' 1 'DEPBAR.LE gsb0, 0x1' 'WARPGROUP.DEPBAR.LE gsb0, 0x1' NOP SASS_RACES=1
-wgmma arrivals '\(threads arrive in phase\|are complete, and this thread\|nothing orders them\)' 1 'SYNCS.ARRIVE' '@!P0' '@P0' SASS_RACES=1
-wgmma landed '\(nothing orders them\|without a fence of proxies\)' 1 ' DEPBAR.LE SB0' 'DEPBAR.LE SB0, 0x2' NOP SASS_RACES=1
+wgmma release '\(nothing orders them\|nothing waits for\)' 1 'DEPBAR.LE gsb0, 0x1' 'WARPGROUP.DEPBAR.LE gsb0, 0x1' NOP SASS_RACES=1
+wgmma arrivals 'has a barrier at 0 of shared memory' 1 'SYNCS.ARRIVE' '@!P0' '@P0' SASS_RACES=1
 wgmma object 'is not initialised' 1 SYNCS.EXCH '0x30000' '0x30100'
 wgmma group '\(differ\|nothing waits for\)' 1 'HGMMA.*gsb0' ', gsb0' ''
 wgmma transposed '\(differ\|of shared memory of\)' 1 HGMMA .tnspB ''
 wgmma format differ 2 HGMMA .BF16 ''
 wgmma slice '\(differ\|of shared memory of\)' 2 HGMMA 'gdesc[UR4]' 'gdesc[UR8]'
-wgmma early 'no descriptor of a matrix' 2 'R2UR UR8' R14 R24
+wgmma early 'no descriptor of a matrix' 2 'R2UR UR8' R12 R24
 wgmma sums 'of another kind' 1 HGMMA 'R24, gdesc' 'R32, gdesc'
 wgmma size 'unknown modifier' 1 HGMMA 64x256x16 64x128x16
