@@ -1,6 +1,7 @@
 /* Reads PTX as NVRTC and nvcc write it: directives, declarations, labels; instructions go to decode.c. One file: every function is part of
  * one recursive descent over the same state. */
 #include "tests/ptx/ptx.h"
+#include "tests/shim/driver.h"
 
 #include <ctype.h>
 #include <stdarg.h>
