@@ -184,7 +184,7 @@ arm64 := $(if $(cross),$(shell env/fetch-arm64.sh --dir $(DEPS_DIR)))
 native_cc := $(CC)$(if $(cross), --sysroot=$(arm64))
 native_flags := -O2 $(if $(cross),-g0,-g1)
 # Folders that compute nothing: a third of the time to compile.
-native_no_arithmetic := -O0
+native_no_arithmetic := -O0 -Wno-format-truncation
 no_arithmetic := bundle capture cli compare estimate export import launch ledger page recipe report run sign supervise verify
 ifdef cross
 $(arm64):
