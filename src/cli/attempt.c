@@ -80,7 +80,7 @@ void rp_attempt_start(struct rp_attempt *a, int off, const struct rp_attempt_key
     if (a->mark.overlapping > 0)
         rp_progress_note(progress,
                          "%" PRId64
-                         " other %s in progress with this key: this machine may be shared, and the bundle says so",
+                         " other %s in progress with this key: this machine may be shared; the bundle records it",
                          a->mark.overlapping, a->mark.overlapping == 1 ? "run is" : "runs are");
     a->on_layer = a->mark.position && rp_ledger_is_on_layer(a->path);
     if (a->on_layer)

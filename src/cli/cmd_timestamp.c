@@ -165,7 +165,7 @@ const struct rp_command rp_cmd_timestamp_request = {
                "statement.dsse.json, which "
                "names every member, so a time stamp proves that the bundle as it is existed by then. It does not prove "
                "when the run began: for "
-               "that, derive the run from a value that nobody could know before. Both together bound how long the run "
+               "that, derive the run from a challenge or a public value. Both together bound how long the run "
                "can have taken, without "
                "the signer's clock.\n"
                "\n"

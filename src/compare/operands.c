@@ -105,7 +105,7 @@ static int select_rows(struct rp_rows *rows, int first, const char *what, const 
     rows->n = kept;
     return kept > first ? 0
                         : rp_fail(err, RP_USAGE, "'%s': none of its %d results fits%s", rp_excerpt(shown, what), had,
-                                  there.size ? there.data : " all of that together");
+                                  there.size ? there.data : " every part of the selector");
 }
 
 /* ---- published files, inside the program ---- */

@@ -368,7 +368,7 @@ int rp_join_check_key(const struct rp_launch *l, const struct rp_job_key *key, s
         return 0;
     if (l->size > 1)
         snprintf(of, sizeof of, " of %lld", (long long)l->size);
-    return rp_fail(err, RP_USAGE, "process %lld%s has no key of the job, without which nothing is sent or received: %s",
+    return rp_fail(err, RP_USAGE, "process %lld%s has no key of the job, and repro does not connect without one: %s",
                    (long long)l->rank, of, l->key_remedy ? l->key_remedy : "set REPRO_JOB_KEY");
 }
 

@@ -89,7 +89,7 @@ struct rp_join_opts {
     const char *machine;    /* for tests of several hosts: what identifies this one; NULL: its boot id and network */
 };
 
-/* RP_USAGE with the launcher's remedy: several processes and no key, without which nothing is sent or received. */
+/* RP_USAGE with the launcher's remedy: several processes and no key of the job. */
 int rp_join_check_key(const struct rp_launch *l, const struct rp_job_key *key, struct rp_err *err) rp_must_check;
 
 /* Leads if launch->rank is 0, else follows. Everybody succeeds, or everybody that could be reached fails with the same

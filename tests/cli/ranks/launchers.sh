@@ -51,7 +51,7 @@ cp out.0 out.txt
 [ ! -s out.1 ] || { cat out.1 >&2; fail "rank 1 prints"; }
 one_bundle torchrun 2
 
-# A rank's worker dies under a launcher: everything ends and the bundle says so.
+# A rank's worker dies under a launcher: everything ends and the bundle records it.
 if command -v mpirun.openmpi >answer.txt; then
     rm -f err.txt
     # shellcheck disable=SC2086
