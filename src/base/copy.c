@@ -72,7 +72,8 @@ static inline void copy_up(unsigned char *to, const unsigned char *from, size_t 
     const piece e = load(end - 64), f = load(end - 48), g = load(end - 32), h = load(end - 16);
 #ifdef __x86_64__
     if (n >= LARGE && (uintptr_t)from - (uintptr_t)to >= LARGE) {
-        const size_t first = 8 - ((uintptr_t)to & 7); /* it is five times as slow to an address that is not a multiple of 8 */
+        /* To an address that is not a multiple of 8 it is five times as slow. */
+        const size_t first = 8 - ((uintptr_t)to & 7);
         size_t words = (n - first) / 8;
         *(eight_bytes *)to = *(const eight_bytes *)from;
         to += first;

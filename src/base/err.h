@@ -12,11 +12,11 @@
     X(RP_OK, 0, "fine")                                                                                                \
     X(RP_USAGE, 2, "the command line or a recipe key is wrong")                                                        \
     X(RP_IO, 3, "a file, recipe or device is missing, or could not be read or written")                                \
-    X(RP_MALFORMED, 4, "a file does not conform to its format")                                                           \
+    X(RP_MALFORMED, 4, "a file does not conform to its format")                                                        \
     X(RP_MISMATCH, 5, "something recomputed, replayed, hashed or compared differs, or a run's numbers are not finite") \
     X(RP_SIGNATURE, 6, "a signature is missing, wrong, or not by the expected key")                                   \
     X(RP_UNAVAILABLE, 7, "not possible on this machine: memory, instruction set, device, or a worker killed")          \
-    X(RP_UNKNOWN_KEY, 8, "verify: nothing failed, but the signing key is neither trusted here nor given")                 \
+    X(RP_UNKNOWN_KEY, 8, "verify: nothing failed, but the signing key is neither trusted here nor given")              \
     X(RP_POLICY, 9, "verify: nothing failed, but the bundle breaks rules of your policy")                              \
     X(RP_INCOMPLETE, 10, "verify: nothing failed, but the run failed or ended early")                                  \
     X(RP_VERSION, 11, "a file was written by another version of repro, which this one does not read")                  \

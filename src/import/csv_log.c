@@ -211,8 +211,8 @@ static int put_counters(struct rp_import_source *src, struct csv_log *s, struct 
                        src->lines.name, samples, batches, steps, samples / seconds);
     if (s->world < 0)
         return rp_fail(err, RP_MALFORMED,
-                       "%s: train/samples_per_sec is not a fixed multiple of train/device/samples_per_sec: the number of "
-                       "devices is unknown",
+                       "%s: train/samples_per_sec is not a fixed multiple of train/device/samples_per_sec: the number "
+                       "of devices is unknown",
                        src->lines.name);
     rp_imported_count(d, "batch_per_device", (int64_t)(samples / batches), s->last_line);
     rp_imported_count(d, "accumulation", (int64_t)(batches / steps), s->last_line);

@@ -148,8 +148,8 @@ static int check_status(TS_RESP *response, struct rp_err *err)
         snprintf(text, sizeof text, "%.*s", ASN1_STRING_length(first), (const char *)ASN1_STRING_get0_data(first));
         rp_excerpt(shown, text);
     }
-    return rp_fail(err, RP_MALFORMED, "the authority refused the request: status %ld%s%s%s", status, *shown ? ", '" : "",
-                   shown, *shown ? "'" : "");
+    return rp_fail(err, RP_MALFORMED, "the authority refused the request: status %ld%s%s%s", status,
+                   *shown ? ", '" : "", shown, *shown ? "'" : "");
 }
 
 /* The signed content, parsed here once more: nothing may follow it. */

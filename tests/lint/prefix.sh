@@ -1,5 +1,6 @@
 #!/bin/bash
-# Every global symbol of ours starts with rp_, except two functions of musl that base/copy.c replaces. (src/gpu and backend/cuda are a program of their own, with no symbol that others see.)
+# Every global symbol of ours starts with rp_, except two functions of musl that base/copy.c replaces. (src/gpu and
+# backend/cuda are a program of their own, with no symbol that others see.)
 set -eu
 cd "$TOP"
 objects=$(for file in src/*/*.c src/*/*/*.c; do echo "$BUILD/static/${file%.c}.o"; done | grep -v "/src/gpu/\|/backend/cuda/")

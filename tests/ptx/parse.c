@@ -532,7 +532,8 @@ static void read_directive(char **lines)
         if (sscanf(at, "sm_%d%c", &of, &a) < 1)
             simt_refuse("a target that is no GPU");
         const int capability = (int)shim_number("SHIM_CAPABILITY", (uint64_t)of);
-        of = of < capability ? of : capability; /* text of compute_90 on a GPU of 8.0: the sums of that GPU's tensor cores */
+        /* Text of compute_90 on a GPU of 8.0: the sums of that GPU's tensor cores. */
+        of = of < capability ? of : capability;
         if (target && target != of)
             simt_refuse("another target than the modules before");
         target = of;

@@ -287,7 +287,8 @@ TEST(impostor)
 
 /* ---- shared memory ---- */
 
-/* Is it the id of a thread of this process? /proc has the process's files under each of them, and the sanitizers start threads. */
+/* Is it the id of a thread of this process? /proc has the process's files under each of them, and the sanitizers start
+ * threads. */
 static int is_own_thread(uint64_t id)
 {
     char path[64];

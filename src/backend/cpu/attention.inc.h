@@ -240,7 +240,8 @@ static void scores_scale(const struct head *x, float *s, long q, long k0, long w
 
 #define TOGETHER 4 /* queries: each pass over one overlaps the reductions of the others */
 
-/* Scores of queries q .. q + rows - 1 with the keys from k0 on become probabilities after dropout; with holes k0 is 0. */
+/* Scores of queries q .. q + rows - 1 with the keys from k0 on become probabilities after dropout; with holes, k0
+ * is 0. */
 static void softmax_rows(const struct head *x, float *s, long lds, long q, long rows, long k0)
 {
     const struct att_job *o = x->o;

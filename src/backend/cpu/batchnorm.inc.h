@@ -10,8 +10,8 @@
 #define BATCH_ROWS 4
 #define BATCH_SHORT 128
 
-/* Passes that write a tensor do so only if a vector is a whole line: four lines that are written in parts, in turns, make
- * AVX2 a fifth slower. */
+/* Passes that write a tensor take several rows only if a vector is a whole cache line: with AVX2, which writes four
+ * lines in parts, in turns, they are a fifth slower. */
 #define BATCH_WRITES_SHORT (W * sizeof(float) >= 64 ? BATCH_SHORT : 0)
 
 /* Runs the statement for rows r..end, `some` of them from row r on at a time, which is a constant there: 1, or in rows

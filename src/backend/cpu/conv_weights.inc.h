@@ -202,7 +202,8 @@ static struct wgrad_stream wgrad_columns_of(const struct wgrad_task *w, long r0,
 {
     const struct wgrad_job *o = w->job;
     struct wgrad_stream x = {.from = o->x + wgrad_column_at(w, r0), .to = to, .at = w->b_at, .step = o->c->in_c,
-                             .to_step = o->kernel->nr, .vectors = w->cols / o->kernel->lanes, .rows = wgrad_chain_rows(w, r0)};
+                             .to_step = o->kernel->nr, .vectors = w->cols / o->kernel->lanes,
+                             .rows = wgrad_chain_rows(w, r0)};
     if (wgrad_can_stream(w, r0 + RP_CONV_CHAIN))
         x.after = o->x + wgrad_column_at(w, r0 + RP_CONV_CHAIN);
     return x;

@@ -1,5 +1,5 @@
-/* Images: pooling, bytes to floats, the largest class. Compiled once per instruction set by ops_<isa>.c. Some loops over
- * channels, which have no dependence between elements (ivdep), are left to the compiler's vectoriser. */
+/* Images: pooling, bytes to floats, the largest class. Compiled once per instruction set by ops_<isa>.c. Some loops
+ * over channels, which have no dependence between elements (ivdep), are left to the compiler's vectoriser. */
 
 /* ---- max pooling: a part is one row of output pixels, or of input pixels, of one image ---- */
 
@@ -27,9 +27,9 @@ static void pool_inside(int *from, int *to, long first, int kernel, long size)
     *to = (int)(size - first < kernel ? size - first : kernel);
 }
 
-/* One vector of channels. Places are whole numbers in floats, and each is greater than those before it: the result is the
- * larger of the place found before and the one at hand, or 0 where its value is not larger. x - most > 0 just where
- * x > most, since subnormal numbers are kept. */
+/* One vector of channels. Places are whole numbers in floats, and each is greater than those before it: the result is
+ * the larger of the place found before and the one at hand, or 0 where its value is not larger. x - most > 0 just
+ * where x > most, since subnormal numbers are kept. */
 RP_LANE vf pool_largest(const struct pool_window *p, const struct rp_conv *c, long j, int n, vf *most)
 {
     vf where = vset1((float)(p->h0 * c->kernel_w + p->w0));
@@ -95,8 +95,8 @@ static void pool_add_chosen(float *restrict sum, const float *restrict dy, const
         sum[i] = sum[i] + (chosen[i] == place ? dy[i] : 0.0f);
 }
 
-/* Of the windows along one side those that have pixel `at`: window `first` has it at the greatest place, which is `last`;
- * the next one at `stride` before that. Returns how many there are. */
+/* The windows along one side that have pixel `at`: window `first` has it at the greatest place, which is `last`; the
+ * next one at `stride` before that. Returns how many there are. */
 static int pool_windows(long *first, int *last, long at, long pad, int kernel, int stride, long windows)
 {
     const long shifted = at + pad, newest = least_of(shifted / stride, windows - 1);

@@ -28,8 +28,9 @@ struct rp_gemm16_args {
 };
 
 #if defined(RP_WGMMA) || !defined(__CUDACC__)
-/* by_map: A and B are copied by tensor maps, in boxes of RP_WGMMA_DEPTH k-steps of RP_WGMMA_BOX rows: g.fast_a, g.fast_b, and
- * no segment but the last ends within a stage. A map is what the driver made of a matrix: 128 bytes that only the GPU reads. */
+/* by_map: A and B are copied by tensor maps, in boxes of RP_WGMMA_DEPTH k-steps of RP_WGMMA_BOX rows: g.fast_a, g.fast_b,
+ * and no segment but the last ends within a stage. A map is what the driver made of a matrix: 128 bytes that only the
+ * GPU reads. */
 #define RP_WGMMA_BOX 64
 struct __attribute__((aligned(64))) rp_tensor_map {
     uint64_t of_driver[16];

@@ -122,8 +122,8 @@ static int map_of(const struct rp_cuda *c, struct rp_tensor_map *map, const uint
     _Static_assert(sizeof *map == sizeof(CUtensorMap), "what the driver fills");
     _Static_assert(RP_WGMMA_BOX == RP_WGMMA_DEPTH, "a box has as many numbers as lines");
     CUresult r = c->d->cuTensorMapEncodeTiled(
-        (CUtensorMap *)(void *)map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, (void *)(uintptr_t)from, numbers, bytes, box, step,
-        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        (CUtensorMap *)(void *)map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, (void *)(uintptr_t)from, numbers, bytes, box,
+        step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     return r == CUDA_SUCCESS;
 }

@@ -4,8 +4,8 @@
  * Every tile of gemm16.def for this GPU multiplies the matrices of ops/tensor_probe.h; one of them also those of two
  * chains, and those of edges, whose sums may differ and are counted. Other kernels use the same instruction.
  *
- * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, in each way to copy,
- * and those of edges as the other instruction gave them. Else the GPU goes on without them. */
+ * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, in each way to
+ * copy, and those of edges as the other instruction gave them. Else the GPU goes on without them. */
 #include "backend/cuda/cuda.h"
 #include "ops/tensor_probe.h"
 
@@ -20,7 +20,8 @@ struct proof {
     struct rp_cuda *c;
     struct rp_tc_probe probe;
     uint16_t sent[RP_PROBE_NUMBERS_MOST];
-    enum { ALIGNED, A_UNALIGNED, B_UNALIGNED, WAYS } way; /* unaligned: copied number by number, the other one in pieces */
+    /* Where the operands lie; what is not aligned is copied number by number, the other one in pieces. */
+    enum { ALIGNED, A_UNALIGNED, B_UNALIGNED, WAYS } way;
     int repeat; /* times that every row of A and column of B comes: 1, or REPEAT */
     uint32_t got[REPEAT * REPEAT * RP_PROBE_SUMS_MOST];
     uint32_t edges[RP_PROBE_SUMS_MOST];  /* by a tile of gemm16.def */
