@@ -298,7 +298,7 @@ const struct rp_command rp_cmd_selftest = {
         "as a hang, before the first case five minutes; RP_GPU_TIMEOUT_MS=20000 in the environment makes it "
         "20 s, before the first case 60 s. With --json, \"kernels\" has the launches of every kernel that this "
         "GPU can run; RP_CUDA_GEMM=rotate uses every GEMM kernel in turn, RP_CUDA_ATTENTION=rotate every "
-        "attention kernel.\n"
+        "attention kernel. RP_CUDA_GEMM=mma keeps mixed precision on an H100 or H200 from using wgmma.\n"
         "Profilers and checkers such as ncu and compute-sanitizer do not find the process that uses the GPU if "
         "they start repro, which is linked statically, and wait for it without end. repro starts them: "
         "RP_GPU_TOOL='compute-sanitizer --tool racecheck' repro selftest --backend cuda. The words are "

@@ -185,6 +185,10 @@ static void prove_wgmma(void)
     CHECK(c->has_wgmma && strcmp(c->proof.outcome, "proved") == 0, "not proved");
     compare(&s, 0);
     CHECK(strncmp(chosen(), "wgmma256_nt", 11) == 0, "%s is chosen", chosen());
+    c->without_wgmma = 1;
+    check(rp_cuda_prove(c, &e), &e);
+    CHECK(!c->has_wgmma && strcmp(c->proof.instruction, "mma") == 0, "asked to leave it out: %s", c->proof.instruction);
+    c->without_wgmma = 0;
     setenv("PTX_OTHER_PRODUCTS", "1", 1);
     setenv("SASS_OTHER_PRODUCTS", "1", 1);
     check(rp_cuda_prove(c, &e), &e);

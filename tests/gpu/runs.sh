@@ -61,17 +61,35 @@ part_bits() {
         --set task.reset_position_ids=true --set task.reset_attention_mask=true --set task.eod_mask_loss=true
     same_bits lamb bert_lamb_fp32 --batch-size 4 --set train.accumulation_steps=1 --set measure.timed_steps=2
 }
-# The same in mixed precision, which the GPU proves to itself before each run: operations with every kernel of products, then runs.
-part_mixed() {
+# One pass of the self-test in mixed precision.
+mixed_pass() { # NAME WHAT
     local status=0 found
-    may "operations in mixed precision" || return 0
-    RP_CUDA_GEMM=rotate selftest mixed 100 --tensor-core || status=$?
+    may "$2" || return 0
+    selftest "$1" 100 --tensor-core || status=$?
     if [ $status = 0 ]; then
-        pass "operations in mixed precision: $found"
+        pass "$2: $found"
     else
-        log mixed.err
-        echo "$found" >mixed.found
-        lost_on_gpu "operations in mixed precision" $status mixed.found "$(how_it_stopped mixed.json $status)"
+        log "$1.err"
+        echo "$found" >"$1.found"
+        lost_on_gpu "$2" $status "$1.found" "$(how_it_stopped "$1.json" $status)"
+    fi
+}
+# The same in mixed precision, which the GPU proves to itself before each run: operations, first without wgmma, then
+# with every kernel of products in turn, and runs. If wgmma stops the GPU, runs go on without it.
+part_mixed() {
+    local -x RP_CUDA_GEMM=mma
+    mixed_pass mixed "operations in mixed precision without wgmma"
+    if [ -z "$stop" ]; then
+        RP_CUDA_GEMM=rotate mixed_pass mixed_every "operations in mixed precision, every GEMM kernel in turn"
+        case $stop in
+        hang | crash)
+            [ "$dead" = 1 ] || {
+                stop='' stopped_kinds=${stopped_kinds% "$kind"}
+                note "runs in mixed precision are without wgmma"
+            }
+            ;;
+        '') unset RP_CUDA_GEMM ;;
+        esac
     fi
     same_bits bert_fp16 bert_tiny_fp16 --set measure.timed_steps=10
     same_bits gpt_fp16 gpt_tiny_fp16 --set measure.timed_steps=5

@@ -183,10 +183,11 @@ static const struct rp_ops cuda_ops = {
 #undef OP
 };
 
-static int rotates(const char *variable)
+/* Whether a variable of the environment has that value. */
+static int is_set(const char *variable, const char *to)
 {
     const char *value = getenv(variable);
-    return value && strcmp(value, "rotate") == 0;
+    return value && strcmp(value, to) == 0;
 }
 
 static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t workspace, struct rp_err *err)
@@ -199,10 +200,10 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t wor
         return -1;
     c->semaphores = (unsigned *)(void *)(own + c->workspace_bytes);
     TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->semaphores, 0, RP_CUDA_SEMAPHORE_BYTES, c->stream), "cuMemsetD8Async");
-    const char *graphs = getenv("RP_CUDA_GRAPHS");
-    c->gemm_rotates = rotates("RP_CUDA_GEMM");
-    c->attention_rotates = rotates("RP_CUDA_ATTENTION");
-    c->graphs = graphs && strcmp(graphs, "0") == 0 ? NULL : rp_cuda_graphs_new();
+    c->gemm_rotates = is_set("RP_CUDA_GEMM", "rotate");
+    c->without_wgmma = is_set("RP_CUDA_GEMM", "mma");
+    c->attention_rotates = is_set("RP_CUDA_ATTENTION", "rotate");
+    c->graphs = is_set("RP_CUDA_GRAPHS", "0") ? NULL : rp_cuda_graphs_new();
     c->dev.backend = &rp_backend_cuda;
     c->dev.op = &cuda_ops;
     c->dev.numerics = o->numerics;

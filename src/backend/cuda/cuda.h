@@ -61,6 +61,7 @@ struct rp_cuda {
     CUstream stream;
     const struct rp_cuda_image *image, *more; /* more: loaded besides, or NULL */
     int has_wgmma;                            /* the tiles of gemm16_wgmma.def gave the right sums */
+    int without_wgmma;                        /* they are not to be tried (RP_CUDA_GEMM=mma) */
     CUmodule module[RP_CUDA_MODULES];
     int modules;
     CUfunction kernel[RP_CUDA_KERNELS];

@@ -5,7 +5,8 @@
  * chains, and those of edges, whose sums may differ and are counted. Other kernels use the same instruction.
  *
  * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, in each way to
- * copy, and those of edges as the other instruction gave them. Else the GPU goes on without them. */
+ * copy, and those of edges as the other instruction gave them. Else the GPU goes on without them. RP_CUDA_GEMM=mma does
+ * not try them, for a GPU that they stop. */
 #include "backend/cuda/cuda.h"
 #include "ops/tensor_probe.h"
 
@@ -115,7 +116,7 @@ static int prove_one(struct proof *p, int tile, struct rp_err *err)
     return 0;
 }
 
-/* Fills c->has_wgmma. -1: the GPU failed. */
+/* Fills c->has_wgmma. -1: the GPU failed, and cannot go on: its context is lost. */
 static int prove_wgmma(struct proof *p, struct rp_err *err)
 {
     int usable, equal = 1, tiles = 0;
@@ -162,7 +163,11 @@ int rp_cuda_prove(struct rp_cuda *c, struct rp_err *err)
         else if (usable && !is_wgmma(name))
             failed = prove_tile(p, tile, name, err) < 0;
     if (!failed && one)
-        failed = prove_one(p, one, err) < 0 || prove_wgmma(p, err) < 0;
+        failed = prove_one(p, one, err) < 0;
+    if (!failed && one && !c->without_wgmma && prove_wgmma(p, err) < 0) {
+        failed = 1;
+        rp_wrap(err, "a GEMM by wgmma, before the run (RP_CUDA_GEMM=mma does without these kernels)");
+    }
     if (!failed && one)
         snprintf(c->proof.instruction, sizeof c->proof.instruction, c->has_wgmma ? "wgmma" : "mma");
     free(p);
