@@ -14,12 +14,26 @@ static void on_signal(int sig)
         _exit(rp_exit_status(RP_INTERRUPTED)); /* the kernel kills the children with us (PR_SET_PDEATHSIG) */
 }
 
+static int ignores_hangup(void)
+{
+    struct sigaction a;
+    return sigaction(SIGHUP, NULL, &a) == 0 && a.sa_handler == SIG_IGN;
+}
+
 void rp_interrupt_catch(void)
 {
     struct sigaction a = {.sa_handler = on_signal};
     sigaction(SIGINT, &a, NULL);
     sigaction(SIGTERM, &a, NULL);
-    sigaction(SIGHUP, &a, NULL);
+    if (!ignores_hangup())
+        sigaction(SIGHUP, &a, NULL);
+}
+
+void rp_interrupt_release(void)
+{
+    signal(SIGTERM, SIG_DFL);
+    if (!ignores_hangup())
+        signal(SIGHUP, SIG_DFL);
 }
 
 int rp_interrupted(void)

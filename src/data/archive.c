@@ -247,11 +247,10 @@ static void unpack_here(const struct rp_archive_source *s, const char *dir, cons
 __attribute__((noreturn)) static void
 run_child(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, int fd, pid_t parent)
 {
-    static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
     struct archive_answer a = {0};
     RP_BUF list = {0};
-    for (size_t i = 0; i < sizeof stop / sizeof *stop; i++)
-        signal(stop[i], SIG_DFL); /* the parent's handlers set a flag that nothing in the child reads */
+    signal(SIGINT, SIG_DFL); /* the parent's handlers set a flag that nothing in the child reads */
+    rp_interrupt_release();
     signal(SIGXFSZ, SIG_IGN);     /* exceeding a file size limit then makes write() fail, which has a message */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent)

@@ -1,5 +1,6 @@
 /* The parent's side: start a process, read its frames, report how it ended. */
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "process/process.h"
@@ -63,8 +64,7 @@ static void begin_child(int sock, pid_t parent)
         _exit(1);
     forget_job_key();
     signal(SIGINT, SIG_IGN); /* Ctrl-C reaches the whole group: the parent decides */
-    signal(SIGTERM, SIG_DFL);
-    signal(SIGHUP, SIG_DFL);
+    rp_interrupt_release();
     signal(SIGPIPE, SIG_DFL);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout belongs to the result */
     if (sock == RP_PROCESS_FD)

@@ -20,6 +20,15 @@ interrupt_at() { # PATTERN DELAY OPTION...: Ctrl-C DELAY s after the messages ma
     expect_end 130 "" incomplete
 }
 interrupt_at timed 0 --steps 1000000 --threads 1
+# Under nohup a hangup, which reaches the group, ends neither the run nor its worker.
+rm -f endless.repro.tar.zst
+trap '' HUP
+start_until timed --steps 8 --batch-size 1 -o endless.repro.tar.zst
+trap - HUP
+worker=$(cat "/proc/$parent/task/$parent/children")
+worker=${worker%% *}
+kill -HUP "$parent" "$worker"
+expect_end 0 "" complete
 # shellcheck disable=SC2086 # several words
 interrupt_at warm-up 1 $wide
 grep -q 'after 0 steps' err.txt || { cat err.txt >&2; fail "it waited for the end of a step"; }
