@@ -65,7 +65,8 @@ static json_t *parse(const char *data, size_t size, int64_t values, const char *
         return NULL;
     json_t *j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
     if (!j)
-        return rp_fail_null(err, RP_MALFORMED, "%s:%d:%d: not valid JSON: %s", what, e.line, e.column, e.text);
+        return rp_fail_null(err, RP_MALFORMED, "%s:%d:%d: not valid JSON: %s", what, e.line, e.column,
+                            json_error_code(&e) == json_error_null_character ? "a string with \\u0000" : e.text);
     return j;
 }
 
