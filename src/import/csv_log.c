@@ -364,9 +364,10 @@ static int check_calls(const struct rp_import_source *src, const struct csv_log 
 static void add_notes(const struct csv_log *s, struct rp_imported *d)
 {
     if (s->without)
-        rp_imported_note(d, "%" PRId64 " rows have no time, no duration and no rate, and do not count", s->without);
+        rp_imported_note(d, "not counted: %" PRId64 " row%s without time, duration and rate", s->without,
+                         rp_s(s->without));
     if (s->averaged)
-        rp_imported_note(d, "%" PRId64 " values are means that the export made of several", s->averaged);
+        rp_imported_note(d, "averaged by the export over several: %" PRId64 " value%s", s->averaged, rp_s(s->averaged));
 }
 
 static int csv_end(struct rp_import_source *src, void *state, struct rp_err *err)

@@ -7,6 +7,7 @@
  * (the last two are one line). The steps of the first count, which are those of the optimizer; "0/40" of older timers counts calls. The
  * rates are of the engine alone, without what lies between two steps, and the running one is a mean since step 2: only the current rate is
  * used, and only if the batch is unknown. The engine prints the batch in its configuration. */
+#include "base/text.h"
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/window.h"
@@ -189,7 +190,8 @@ static int deepspeed_end(struct rp_import_source *src, void *state, struct rp_er
         rp_imported_note(d, "accumulation is %" PRId64 ", but line %" PRId64 " has %" PRId64 " micro-steps a step",
                          accumulation, s->micro_line, s->micro_steps);
     if (s->skipped)
-        rp_imported_note(d, "%" PRId64 " steps overflowed and changed nothing; they count", s->skipped);
+        rp_imported_note(d, "counted: %" PRId64 " step%s that overflowed and changed nothing", s->skipped,
+                         rp_s(s->skipped));
     if (s->second)
         rp_imported_note(d, "another training begins in line %" PRId64 " and does not count", s->second);
     rp_imported_default(d, "framework", "DeepSpeed", src->window.first_line);

@@ -6,6 +6,7 @@
  * where a training stopped early or was resumed. So the steps that were done are looked for (TrainOutput(global_step=...), global_step),
  * and those that a resumed training did not do again; samples are held against steps x batch. */
 #include "base/json.h"
+#include "base/text.h"
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/tagged.h"
@@ -363,8 +364,8 @@ static void put_notes(struct rp_imported *d, const struct hf_trainer *s, int64_t
     if (s->is_json)
         rp_imported_note(d, "trainer_state.json does not say whether the training was resumed");
     if (s->damaged)
-        rp_imported_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, s->damaged,
-                         s->first_damaged);
+        rp_imported_note(d, "left out: %" PRId64 " damaged line%s, the first is line %" PRId64, s->damaged,
+                         rp_s(s->damaged), s->first_damaged);
 }
 
 static int put_figure(struct rp_import_source *src, struct hf_trainer *s, struct rp_err *err)

@@ -7,6 +7,7 @@
  * front. Facts come from the arguments that Megatron prints: `  seq_length ...................................... 2048`.
  *
  * Consumed samples have to rise by iterations x global batch, and durations may not add up to more than the times of the lines. */
+#include "base/text.h"
 #include "import/printed.h"
 #include "import/scan.h"
 
@@ -245,7 +246,8 @@ static int megatron_end(struct rp_import_source *src, void *state, struct rp_err
         rp_window_finish(&src->window, d, unit, unit, &src->lines, err) < 0)
         return -1;
     if (s->skipped)
-        rp_imported_note(d, "%" PRId64 " iterations were skipped by the loss scale and count as steps", s->skipped);
+        rp_imported_note(d, "counted as steps: %" PRId64 " iteration%s skipped by the loss scale", s->skipped,
+                         rp_s(s->skipped));
     rp_printed_notes(&s->printed, d);
     return rp_import_add(src, d, err);
 }

@@ -318,9 +318,10 @@ static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
     json_object_set_new(d->row, "estimator", json_string("samples / seconds of the blocks"));
     rp_imported_beside(d, "window", json_pack("{s:I, s:f}", "blocks", (json_int_t)s->blocks, "seconds", s->seconds));
     if (s->warmups)
-        rp_imported_note(d, "%d blocks of warm-up are left out", s->warmups);
+        rp_imported_note(d, "left out: %d block%s of warm-up", s->warmups, rp_s(s->warmups));
     if (s->blocks_lost)
-        rp_imported_note(d, "%d blocks have no count or no length and are left out", s->blocks_lost);
+        rp_imported_note(d, "left out: %d block%s without count or length", s->blocks_lost,
+                         rp_s(s->blocks_lost));
     if (s->blocks > 1 && s->blocks <= BLOCKS_MAX && !s->uneven) { /* or their harmonic mean would not be the figure */
         RP_JSON *list = json_array();
         for (int64_t i = 0; i < s->blocks && each * s->block[i] < 1e15; i++)
@@ -332,8 +333,8 @@ static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
     }
     double mean = s->rate_sum / (double)s->rate_count;
     if (s->rate_count && fabs(mean - value) > 0.005 * value)
-        rp_imported_note(d, "the log itself prints %.6g in tracked_stats, the mean of %" PRId64 " rates", mean,
-                         s->rate_count);
+        rp_imported_note(d, "the log itself prints %.6g in tracked_stats, the mean of %" PRId64 " rate%s", mean,
+                         s->rate_count, rp_s(s->rate_count));
 }
 
 static int mllog_end(struct rp_import_source *src, void *state, struct rp_err *err)

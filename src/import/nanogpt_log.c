@@ -1,6 +1,7 @@
 /* nanoGPT's train.py (github.com/karpathy/nanoGPT): `iter 10: loss 3.2202, time 893.76ms, mfu 16.68%`, one line every
  * log_interval steps with the time of that step alone. The time of a step before which `step 250: train loss ...`
  * stands has the evaluation in it, and that of a checkpoint: it does not count. */
+#include "base/text.h"
 #include "import/printed.h"
 #include "import/scan.h"
 
@@ -166,7 +167,8 @@ static int nanogpt_end(struct rp_import_source *src, void *state, struct rp_err 
         rp_window_finish(&src->window, d, unit, unit, &src->lines, err) < 0)
         return -1;
     if (s->evaluated)
-        rp_imported_note(d, "%" PRId64 " steps have an evaluation in their time and do not count", s->evaluated);
+        rp_imported_note(d, "not counted: %" PRId64 " step%s with an evaluation in the time", s->evaluated,
+                         rp_s(s->evaluated));
     if (s->interval > 1) /* its pull request 527 */
         rp_imported_note(d,
                          "the log times one step of %" PRId64

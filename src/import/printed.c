@@ -1,6 +1,7 @@
 /* Steps in lines that programs print for people: finding them, and what the log as a whole says of them. */
 #include "import/printed.h"
 
+#include "base/text.h"
 #include "import/scan.h"
 
 #include <inttypes.h>
@@ -128,9 +129,8 @@ int rp_printed_end(const struct rp_printed *p, const struct rp_import_source *s,
 void rp_printed_notes(const struct rp_printed *p, struct rp_imported *d)
 {
     if (p->damaged)
-        rp_imported_note(
-            d, "%" PRId64 " lines of steps are cut off or damaged and do not count, the first is line %" PRId64,
-            p->damaged, p->first_damaged);
+        rp_imported_note(d, "not counted: %" PRId64 " line%s of steps, cut off or damaged, the first is line %" PRId64,
+                         p->damaged, rp_s(p->damaged), p->first_damaged);
     if (p->second)
         rp_imported_note(d, "a second run begins at line %" PRId64 " and does not count", p->second);
 }

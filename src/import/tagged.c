@@ -1,6 +1,7 @@
 #include "import/tagged.h"
 
 #include "base/json.h"
+#include "base/text.h"
 #include "import/scan.h"
 
 #include <inttypes.h>
@@ -39,8 +40,8 @@ int rp_tagged_end(const struct rp_tagged *t, const struct rp_lines *at, const ch
     if (!t->good)
         return rp_fail(err, RP_MALFORMED, "%s: no line has '%s'; is this the right format?", at->name, tag);
     if (t->damaged)
-        rp_imported_note(d, "%" PRId64 " damaged lines are left out, the first is line %" PRId64, t->damaged,
-                         t->first_damaged);
+        rp_imported_note(d, "left out: %" PRId64 " damaged line%s, the first is line %" PRId64, t->damaged,
+                         rp_s(t->damaged), t->first_damaged);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "import/window.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -153,7 +154,7 @@ static void put_printed(const struct rp_log_window *w, struct rp_imported *d, co
     rp_imported_beside(
         d, "printed",
         json_pack("{s:f, s:s, s:I}", "value", mean, "unit", rate_unit, "count", (json_int_t)w->rate_count));
-    snprintf(where, sizeof where, "the mean of %" PRId64 " rates", w->rate_count);
+    snprintf(where, sizeof where, "the mean of %" PRId64 " rate%s", w->rate_count, rp_s(w->rate_count));
     rp_window_disagree(d, mean, rate_unit, where);
 }
 
@@ -170,10 +171,10 @@ static void put_window(const struct rp_log_window *w, struct rp_imported *d, int
         rp_imported_note(d, "%s ends at step %" PRId64 ", before the end of the window, step %" PRId64,
                       w->closed ? "its first epoch" : "the log", w->before, w->to);
     if (w->repeated)
-        rp_imported_note(d, "%" PRId64 " lines repeat a step, of other processes perhaps, and do not count",
-                         w->repeated);
+        rp_imported_note(d, "not counted: %" PRId64 " repeated line%s of steps, of other processes perhaps",
+                         w->repeated, rp_s(w->repeated));
     if (w->lacking)
-        rp_imported_note(d, "%" PRId64 " steps have no %s and do not count", w->lacking,
+        rp_imported_note(d, "not counted: %" PRId64 " step%s without %s", w->lacking, rp_s(w->lacking),
                       w->by == RP_BY_TIME ? "time" : w->by == RP_BY_DURATION ? "duration" : "rate");
     if (w->samples > SAMPLES_MAX)
         rp_imported_note(d, "%" PRId64 " samples are too many to list", w->samples);

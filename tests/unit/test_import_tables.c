@@ -145,7 +145,7 @@ TEST(a_chart_of_wandb_is_of_one_run)
     if (CHECK(doc, "%s", err.msg)) {
         NEAR(value(doc, 0), 240);
         CHECK_STR(unit(doc, 0), "tokens/s");
-        CHECK(strstr(note(doc, 0), "1 values are means"), "%s", note(doc, 0));
+        CHECK(strstr(note(doc, 0), "averaged by the export over several: 1 value"), "%s", note(doc, 0));
     }
     RP_JSON *two = import_one("csv", "wandb_export.csv",
                               "\"Step\",\"a - tokens_per_sec\",\"b - tokens_per_sec\"\n\"0\",\"10\",\"20\"\n");
