@@ -27,9 +27,18 @@ static int64_t all_samples(const struct rp_verify_state *s)
     return n;
 }
 
+/* By the verifier, who may have countersigned since: the clock is theirs. */
+static int is_mine(const struct rp_challenge *c)
+{
+    char own[RP_FINGERPRINT_SIZE];
+    struct rp_err none = {0};
+    return rp_key_own(own, &none) == 0 && strcmp(own, c->by) == 0;
+}
+
 int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c)
 {
-    return *c->by && (strcmp(c->by, s->v->fingerprint) == 0 || rp_countersign_role(s->v, c->by));
+    return *c->by &&
+           (strcmp(c->by, s->v->fingerprint) == 0 || (rp_countersign_role(s->v, c->by) && !is_mine(c)));
 }
 
 /* A key that the verifier trusts, and neither the signer's own nor one that countersigned for them. */
@@ -42,11 +51,10 @@ static int is_independent(const struct rp_verify_state *s, const struct rp_chall
 
 int rp_verify_vouched_challenge(const struct rp_verify_state *s, const struct rp_challenge *c)
 {
-    char name[RP_TRUST_NAME], own[RP_FINGERPRINT_SIZE];
-    struct rp_err none = {0};
+    char name[RP_TRUST_NAME];
     if (!*c->by)
         return c->proved;
-    return is_independent(s, c, name) || (rp_key_own(own, &none) == 0 && strcmp(own, c->by) == 0);
+    return is_independent(s, c, name) || is_mine(c);
 }
 
 void rp_verify_challenger(char out[RP_CHALLENGER], const struct rp_verify_state *s, const struct rp_challenge *c)

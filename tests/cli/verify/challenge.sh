@@ -70,6 +70,12 @@ jq -e '.timed == null' out.txt >/dev/null || fail "a bound without a challenger"
 "$REPRO" key trust theirs.pem --name lab >/dev/null
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst # a trusted key's challenge
 jq -e '.timed.samples == 32 and (.levels.timed.text | contains("by '"'lab'"'"))' out.txt >/dev/null || fail "the trusted challenger does not count"
+# Who countersigned may be in league with the signer, but not with themselves.
+exit_of 0 "$REPRO" sign a.repro.tar.zst -o signed.repro.tar.zst --key theirs.pem
+exit_of 0 "$REPRO" verify --json signed.repro.tar.zst --challenge c1
+jq -e '.timed == null' out.txt >answer.txt || fail "a bound by one that countersigned"
+exit_of 0 env REPRO_KEY=theirs.pem "$REPRO" verify --json signed.repro.tar.zst --challenge c1 --any-key
+jq -e '.timed.samples == 32' out.txt >answer.txt || fail "no bound by the verifier's own challenge: $(jq -c .timed out.txt)"
 exit_of 5 "$REPRO" verify --json a.repro.tar.zst --challenge c2
 exit_of 5 "$REPRO" verify --json plain.repro.tar.zst --challenge c1
 exit_of 5 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received "$(later -60)"
