@@ -200,10 +200,11 @@ static char *gravest_of(const struct rp_line *c)
     return rp_asprintf("%s: %.24s%s", rp_json_text_at(first, "effect"), rp_json_text_at(first, "name"), more);
 }
 
-/* Of a bundle, whose framework is this program, its file. */
+/* Of a bundle its file: many have the same framework. */
 static char *title_of(const struct rp_result *row)
 {
-    return row->source.kind == RP_RESULT_BUNDLE && row->source.file ? rp_strdup(rp_base_name(row->source.file)) : rp_result_name(row);
+    const int is_bundle = row->source.kind == RP_RESULT_BUNDLE || row->source.kind == RP_RESULT_COMMAND;
+    return is_bundle && row->source.file ? rp_strdup(rp_base_name(row->source.file)) : rp_result_name(row);
 }
 
 /* ---- a GPT ---- */

@@ -379,6 +379,18 @@ static void fill(struct rp_result *row, const struct rp_run *run, const struct r
 
 /* ---- of a command ---- */
 
+/* Of the captures, what the log does not say: which of its processors and GPUs a command used is not known. */
+static void set_machine_of_command(struct rp_result *row, const struct rp_run *run)
+{
+    char machine[RP_PLACE_TEXT], text[RP_RESULT_TEXT_MAX + 1];
+    if (row->nodes < 0)
+        row->nodes = rp_command_nodes(run->doc->command);
+    if (row->device_model)
+        return;
+    RP_FORMAT(text, "any of %s", rp_run_machine_text(machine, run));
+    set_text(&row->device_model, text);
+}
+
 /* The results of its log, as imported ones are, but from signed bytes. */
 static int add_command(struct rp_rows *rows, const struct rp_run *run, struct rp_err *err)
 {
@@ -406,6 +418,7 @@ static int add_command(struct rp_rows *rows, const struct rp_run *run, struct rp
             set_text(&row->link[row->links++], log);
         if (!row->date)
             set_text(&row->date, d->command->started_at);
+        set_machine_of_command(row, run);
         row->environment = json_incref(run->node[0].before);
         if (rp_facts_complete(run->facts))
             continue;

@@ -47,6 +47,10 @@ jq -e '.verdict == "comparable with reservations" and (.pairs[0].ratio.value - 0
     { jq '.verdict, .pairs[0].confounders, .rows[0].source' out.txt >&2; fail "compared otherwise"; }
 exit_of 0 "$REPRO" compare a.repro.tar.zst b.repro.tar.zst
 says_in "measured by its own log" out.txt
+for file in a b; do # not the framework, which is the same
+    grep -Eq "^[12]  $file.repro.tar.zst" out.txt || { cat out.txt >&2; fail "no row is called $file.repro.tar.zst"; }
+done
+says_in "any of " out.txt # processors or GPUs of the captures, which are the same
 
 # what only a run can answer is refused or inconclusive, never passed
 for option in "--replay 1" "--original a.repro.tar.zst" "--baseline a.repro.tar.zst"; do
