@@ -278,6 +278,9 @@ static int prepare(struct exec *x, struct rp_err *err)
     if (rp_run_output_choose(&x->output, x->o->bundle, x->o->force, x->facts->name, x->started_ns, err) < 0 ||
         load_key(x, err) < 0)
         return -1;
+    if (!x->o->log) /* hours later it would be too late */
+        rp_progress_note(&x->progress, "without --log FORMAT the bundle has no figure of speed ('repro help import' "
+                                       "lists the formats)");
     return capture_before(x, err);
 }
 

@@ -94,6 +94,7 @@ says "cannot open 'no.csv'"
 exit_of 0 "$REPRO" verify missing.repro.tar.zst
 says_in "the command wrote no log 'no.csv'" out.txt
 exit_of 0 "$REPRO" exec -o without.repro.tar.zst -- ./train.sh
+says "without --log FORMAT the bundle has no figure of speed"
 exit_of 0 "$REPRO" verify --all without.repro.tar.zst
 says_in "no log was named (--log)" out.txt
 for b in empty missing without; do
