@@ -583,9 +583,11 @@ install: $(BUILD)/repro
 	$(Q)$(run_built) help --man >$(BUILD)/repro.1
 	$(Q)$(run_built) help --completion bash >$(BUILD)/repro.bash
 	$(Q)$(run_built) help --completion zsh >$(BUILD)/_repro
+	$(Q)$(run_built) help --completion fish >$(BUILD)/repro.fish
 	$(Q)install -D -m 644 $(BUILD)/repro.1 $(share)/man/man1/repro.1
 	$(Q)install -D -m 644 $(BUILD)/repro.bash $(share)/bash-completion/completions/repro
 	$(Q)install -D -m 644 $(BUILD)/_repro $(share)/zsh/site-functions/_repro
+	$(Q)install -D -m 644 $(BUILD)/repro.fish $(share)/fish/vendor_completions.d/repro.fish
 	$(Q)install -d $(share)/repro/recipes && install -m 644 $(wildcard recipes/*.*) $(share)/repro/recipes/
 	$(Q)install -D -m 644 LICENSE $(share)/doc/repro/LICENSE
 	$(Q)install -D -m 644 $(BUILD)/static/gen/LICENSES.txt $(share)/doc/repro/LICENSES.txt

@@ -8,6 +8,7 @@ make -s -C "$TOP" BUILD="$BUILD" install PREFIX=/opt/r DESTDIR="$PWD/root"
     echo ./opt/r/share/bash-completion/completions/repro
     echo ./opt/r/share/doc/repro/LICENSE
     echo ./opt/r/share/doc/repro/LICENSES.txt
+    echo ./opt/r/share/fish/vendor_completions.d/repro.fish
     echo ./opt/r/share/man/man1/repro.1
     (cd "$TOP/recipes" && for f in *.*; do echo "./opt/r/share/repro/recipes/$f"; done)
     echo ./opt/r/share/zsh/site-functions/_repro
