@@ -219,6 +219,11 @@ static int start_connecting(const struct rp_mesh *m, struct mesh_link *l, struct
     RP_FD fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int r = fd < 0 ? -1 : connect(fd, found->ai_addr, found->ai_addrlen), e = errno;
     freeaddrinfo(found);
+    if (r < 0 && e == ENETUNREACH && strncmp(p->address, "127.", 4) == 0)
+        return rp_fail(err, RP_IO,
+                       "cannot reach the other ranks of this host at %s: the loopback interface is down ('ip link set "
+                       "lo up')",
+                       p->address);
     if (r < 0 && e != EINPROGRESS && e != EINTR)
         return rp_fail(err, RP_UNAVAILABLE, "%s", strerror(e));
     l->connecting = rp_fd_take(&fd);
@@ -332,8 +337,14 @@ static int connect_all(struct opening *o, struct rp_err *err)
         for (int i = 0; i < m->opts.rank; i++) {
             struct rp_err why;
             struct mesh_link *l = &m->links[i];
-            if (l->wanted && !l->open && step_outgoing(o, l, &why) < 0)
-                try_again(l, &why);
+            if (!l->wanted || l->open || step_outgoing(o, l, &why) >= 0)
+                continue;
+            if (why.code == RP_IO) { /* waiting does not help */
+                *err = why;
+                err->code = RP_UNAVAILABLE;
+                return -1;
+            }
+            try_again(l, &why);
         }
         accept_all(o);
         step_incoming(o);

@@ -23,6 +23,9 @@ at $b ip addr add 192.0.2.2/24 dev vb
 for pid in $a $b; do at "$pid" ip link set lo up; done
 at $a ip link set va up
 at $b ip link set vb up
+# Without a loopback interface ranks of one host do not wait for each other.
+exit_of 7 unshare -n timeout 30 "$REPRO" run bert_tiny_fp32 --ranks 2 --steps 1 --threads 1 --set measure.ceilings=false -q -o none.repro.tar.zst
+says "the loopback interface is down ('ip link set lo up')"
 new_key
 whoami="$REPRO launch whoami --meet --json -q --nodes 2"
 
