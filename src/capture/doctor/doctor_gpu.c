@@ -70,8 +70,9 @@ static int gpu_wanted(const struct rp_doctor *d)
     return module_version(d) || on_the_bus(d) > 0 || json_object_size(rp_group(d->probes, "gpu.devices")) > 0;
 }
 
-/* Is there a CUDA library or toolkit? Network libraries such as libibverbs are in the list too and do not count. */
-static int has_cuda(const struct rp_doctor *d)
+/* What tells of CUDA: a library, a toolkit, or a variable alone. Network libraries such as libibverbs are in the list too and do not
+ * count. NULL: nothing. */
+static const char *sign_of_cuda(const struct rp_doctor *d)
 {
     static const char *const begins[] = {"libcu", "libnccl", "libnv"};
     const char *name;
@@ -79,8 +80,10 @@ static int has_cuda(const struct rp_doctor *d)
     json_object_foreach((json_t *)rp_group(d->probes, "cuda.libraries"), name, library)
         for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
             if (strncmp(name, begins[i], strlen(begins[i])) == 0)
-                return 1;
-    return json_object_size(rp_group(d->probes, "cuda.toolkits")) > 0 || rp_known(d->probes, "environment.CUDA_HOME");
+                return "CUDA is installed";
+    if (json_object_size(rp_group(d->probes, "cuda.toolkits")) > 0)
+        return "CUDA is installed";
+    return rp_known(d->probes, "environment.CUDA_HOME") ? "CUDA_HOME is set" : NULL;
 }
 
 /* ---- the driver ---- */
@@ -93,7 +96,7 @@ void rp_doctor_driver(struct rp_doctor *d)
         return;
     if (in_wsl(d) && has_wsl_driver(d)) /* all that belongs here: the kernel's part is Windows' */
         rp_doctor_report(d, RP_DOCTOR_NOTE, driver_remedy(d), "that of Windows, which has shown no GPU here");
-    else if (on_jetson(d) && !contained && has_cuda(d))
+    else if (on_jetson(d) && !contained && sign_of_cuda(d))
         rp_doctor_report(d, RP_DOCTOR_NOTE, "use JetPack's own; no package of a driver belongs on a Jetson",
                          "that of JetPack: /etc/nv_tegra_release");
     else if (rp_known_text(d->probes, "nvidia.modules.nouveau"))
@@ -102,8 +105,8 @@ void rp_doctor_driver(struct rp_doctor *d)
         rp_doctor_report(d, RP_DOCTOR_STOP, remedy, "none, for %d GPU(s) on the bus", on_the_bus(d));
     else if (rp_known_text(d->probes, "nvidia.toolkit.visible_devices"))
         rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "none, in an image made for GPUs");
-    else if (has_cuda(d))
-        rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "none, although CUDA is installed");
+    else if (sign_of_cuda(d))
+        rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "none, although %s", sign_of_cuda(d));
 }
 
 /* The oldest driver with which a CUDA of that major version starts. */
