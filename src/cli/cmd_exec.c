@@ -369,6 +369,11 @@ static void print_notes(struct exec *x)
                          "steps of an earlier command too, or was misread, and 'repro verify' fails (--from names the "
                          "first step)",
                          rp_command_log_s(x->doc.observed), x->doc.observed->wall_s);
+    if (rp_command_rates_s(x->doc.observed) > 0)
+        rp_progress_note(&x->progress,
+                         "by the rates and the samples per step of the log its steps took %.1f s, but the command took "
+                         "%.1f s: it is the log of something else, or was misread, and 'repro verify' warns of it",
+                         rp_command_rates_s(x->doc.observed), x->doc.observed->wall_s);
     rp_progress_note(&x->progress, "bundle: %s", x->output.path);
 }
 

@@ -38,6 +38,9 @@ size_t rp_command_output_most(int64_t processes, int is_log);
  * then the log is of something else, or its times were read as what they are not. 0: the log has no times. */
 double rp_command_log_s(const struct rp_command_figures *figures);
 int rp_command_too_short(const struct rp_command_figures *figures);
+/* The time that the steps took whose rates the log prints without times, if the command was too short for it; 0: it was
+ * not, or samples per step are unknown. Samples per step that are misread give it, too. */
+double rp_command_rates_s(const struct rp_command_figures *figures);
 /* Of one rank's device, in the window of its own timed steps; then of all ranks. */
 void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
                          const struct rp_rank_share *share);

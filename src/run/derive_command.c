@@ -191,7 +191,41 @@ double rp_command_log_s(const struct rp_command_figures *figures)
     return most;
 }
 
+static int is_too_long(double seconds, const struct rp_command_figures *figures)
+{
+    return seconds > figures->wall_s * CLOCK_DRIFT + CLOCK_SLACK_S;
+}
+
 int rp_command_too_short(const struct rp_command_figures *figures)
 {
-    return rp_command_log_s(figures) > figures->wall_s * CLOCK_DRIFT + CLOCK_SLACK_S;
+    return is_too_long(rp_command_log_s(figures), figures);
+}
+
+/* Of a result whose estimator is the mean of printed rates: one step for each. */
+static double seconds_of_rates(const json_t *result, const json_t *evidence)
+{
+    const json_t *rate = rp_json_at(result, "throughput/value");
+    const char *unit = rp_json_text_at(result, "throughput/unit");
+    double samples = json_number_value(json_object_get(result, "global_batch")) *
+                     json_number_value(rp_json_at(evidence, "printed/count"));
+    if (rp_json_at(evidence, "window/seconds") || !(json_number_value(rate) > 0))
+        return 0;
+    if (rp_same_text(unit, "tokens/s"))
+        samples *= json_number_value(json_object_get(result, "sequence_length"));
+    else if (!rp_same_text(unit, "sequences/s") && !rp_same_text(unit, "images/s") && !rp_same_text(unit, "samples/s"))
+        return 0;
+    return samples / json_number_value(rate);
+}
+
+double rp_command_rates_s(const struct rp_command_figures *figures)
+{
+    const struct rp_log_figures *log = figures->log;
+    const json_t *one;
+    size_t i;
+    double most = 0;
+    if (!log || json_array_size(log->result) != json_array_size(log->evidence))
+        return 0;
+    json_array_foreach(log->result, i, one)
+        most = fmax(most, seconds_of_rates(one, json_array_get(log->evidence, i)));
+    return is_too_long(most, figures) ? most : 0;
 }

@@ -120,6 +120,26 @@ TEST(log_that_times_more_than_the_command_took_fails)
     CHECK(rp_level_of(&v, RP_LEVEL_consistent).state != RP_LEVEL_YES, "consistent");
 }
 
+/* Rates alone, with samples per step, tell as much: 3 steps of 64 samples at 16 a second are 12 s. */
+TEST(log_whose_rates_need_more_time_than_the_command_took_is_suspicious)
+{
+    static const struct {
+        const char *rate;
+        enum rp_check_state state;
+    } cases[] = {{"16", RP_CHECK_WARNING}, {"256", RP_CHECK_PASSED}}; /* of a command of 1.5 s */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        COMMAND(c);
+        rp_buf_fini(&c.out);
+        rp_buf_puts(&c.out, "step,throughput\n");
+        for (int step = 0; step < 4; step++)
+            rp_buf_printf(&c.out, "%d,%s\n", step, cases[i].rate);
+        c.facts->process->standard_output->bytes = (int64_t)c.out.size;
+        derive(&c);
+        command_seal(&c, "signer", "sealed");
+        expect_state_of("sealed", RP_CHECK_time, cases[i].state);
+    }
+}
+
 /* ---- what readers see ---- */
 
 /* Neither a terminal, nor Markdown, nor a browser obeys what a signer wrote. */

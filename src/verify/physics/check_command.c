@@ -67,6 +67,12 @@ int rp_verify_command_time(struct rp_verify_state *s, struct rp_check_result *re
         return rp_check_warn(
             result, "the command ended %.0f s after %s: the signer's clock is fast, or its times were invented",
             late + RP_FAST_S, than);
+    const double rates = rp_command_rates_s(s->run.doc->observed);
+    if (rates > 0)
+        return rp_check_warn(result,
+                             "by the rates and the samples per step of the log its steps took %.1f s, but the command "
+                             "took %.1f s: it is the log of something else, or was misread",
+                             rates, wall);
     return rp_check_text(result, "the command took %.1f s, between its captures", wall);
 }
 

@@ -75,6 +75,12 @@ exit_of 5 "$REPRO" verify long.repro.tar.zst --json
 jq -e '.verdict == "failed" and ([.checks[] | select(.state == "failed") | .check] == ["time"])' out.txt >/dev/null ||
     fail "not failed: $(jq -c '[.verdict, .checks]' out.txt)"
 
+# rates without times, of more steps than there was time for
+exit_of 0 "$REPRO" exec --log csv $table -o rates.repro.tar.zst -- printf 'step,throughput\n0,4\n1,4\n2,4\n'
+says "by the rates and the samples per step of the log its steps took "
+exit_of 0 "$REPRO" verify rates.repro.tar.zst
+says_in "consistent with 1 warning (time)" out.txt
+
 # an earlier log would count as this command's
 exit_of 2 "$REPRO" exec --log csv:steps.csv $table -o none.repro.tar.zst -- sh -c './train.sh >steps.csv'
 says "'steps.csv' exists: move it away"
