@@ -350,6 +350,8 @@ static void print_notes(struct exec *x)
     const struct rp_command_facts *f = x->facts;
     const char *unit;
     const double rate = rp_run_throughput(&x->doc, &unit);
+    const double minutes = rp_run_minutes(&x->doc);
+    const size_t results = x->doc.observed->log ? json_array_size(x->doc.observed->log->result) : 0;
     rp_progress_end(&x->progress);
     if (x->lost.code != RP_OK)
         rp_progress_note(&x->progress, "%s", x->lost.msg);
@@ -360,9 +362,11 @@ static void print_notes(struct exec *x)
                          x->unread.msg);
     else if (!isnan(rate))
         rp_progress_note(&x->progress, "%.3f %s, " RP_MEASURED_BY_LOG, rate, unit);
+    else if (!isnan(minutes))
+        rp_progress_note(&x->progress, "%.3f minutes to train, " RP_MEASURED_BY_LOG, minutes);
     else if (x->doc.observed->log)
-        rp_progress_note(&x->progress, "%zu results, " RP_MEASURED_BY_LOG,
-                         json_array_size(x->doc.observed->log->result));
+        rp_progress_note(&x->progress, "%zu result%s, " RP_MEASURED_BY_LOG,
+                         results, rp_s((int64_t)results));
     if (rp_command_too_short(x->doc.observed))
         rp_progress_note(&x->progress,
                          "the log times %.1f s, but the command took %.1f s: it is the log of something else, has the "

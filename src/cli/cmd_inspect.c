@@ -65,6 +65,8 @@ static json_t *command_summary_json(const struct rp_bundle *b)
     add_values(out, figures);
     if (!isnan(rate))
         json_object_set_new(out, "throughput by its own log", json_pack("{s:f, s:s}", "value", rate, "unit", unit));
+    if (!isnan(rp_run_minutes(d)))
+        json_object_set_new(out, "minutes to train by its own log", json_real(rp_run_minutes(d)));
     rp_run_documents_free(d);
     return out;
 }

@@ -157,12 +157,17 @@ static void put_command_headline(struct rp_section *s)
     };
     const struct rp_log_figures *log = s->b->v->run->observed->log;
     const size_t n = log ? json_array_size(log->result) : 0;
-    rp_buf_puts(s->out, "<dl class=\"cards\"><div class=\"first\"><dt>throughput, " RP_MEASURED_BY_LOG "</dt><dd>");
-    if (n == 1)
+    const int is_time = n == 1 && rp_section_has(s, "/log/result/0/time_to_train_min"),
+              is_rate = n == 1 && rp_section_has(s, "/log/result/0/throughput/value");
+    rp_buf_printf(s->out, "<dl class=\"cards\"><div class=\"first\"><dt>%s, " RP_MEASURED_BY_LOG "</dt><dd>",
+                  is_time && !is_rate ? "time to train" : "throughput");
+    if (is_time && !is_rate)
+        rp_section_fill(s, "{/log/result/0/time_to_train_min d3} <span class=\"unit\">minutes</span>");
+    else if (is_rate)
         rp_section_fill(
             s, "{/log/result/0/throughput/value d3} <span class=\"unit\">{/log/result/0/throughput/unit t}</span>");
     else if (n)
-        rp_buf_printf(s->out, "%zu results", n);
+        rp_buf_printf(s->out, "%zu result%s", n, rp_s((int64_t)n));
     else
         rp_buf_puts(s->out, "none");
     rp_buf_puts(s->out, "</dd></div>\n");

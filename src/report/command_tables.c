@@ -35,6 +35,7 @@ static const struct {
     {"devices", "devices, by the log", "d0"},
     {"throughput/value", "#throughput", "d3"},
     {"throughput/unit", "unit", "t"},
+    {"time_to_train_min", "#time to train, minutes", "d3"},
     {"timed_window", "timed window", "t"},
     {"estimator", "estimator", "t"},
     {"source/note", "remarks of the importer", "t"},

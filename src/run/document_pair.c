@@ -146,6 +146,15 @@ double rp_run_throughput(const struct rp_run_documents *d, const char **unit)
     return json_number_value(json_object_get(rate, "value"));
 }
 
+double rp_run_minutes(const struct rp_run_documents *d)
+{
+    const struct rp_log_figures *log = d->command ? d->observed->log : NULL;
+    const json_t *minutes = log && json_array_size(log->result) == 1
+                                ? json_object_get(json_array_get(log->result, 0), "time_to_train_min")
+                                : NULL;
+    return json_is_number(minutes) ? json_number_value(minutes) : NAN;
+}
+
 struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d)
 {
     if (d)

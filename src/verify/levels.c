@@ -145,6 +145,8 @@ static void judge_claimed_of_command(struct rp_level *l, const struct rp_verific
     char speed[160] = "";
     if (!isnan(rate))
         RP_FORMAT(speed, "%.3f %.40s, " RP_MEASURED_BY_LOG "; ", rate, unit);
+    else if (!isnan(rp_run_minutes(v->run)))
+        RP_FORMAT(speed, "%.3f minutes to train, " RP_MEASURED_BY_LOG "; ", rp_run_minutes(v->run));
     RP_FORMAT(l->text, "the signer's word: %swhat the command did and wrote, on %s; captures, place in the ledger",
               speed, v->place.text);
 }

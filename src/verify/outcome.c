@@ -31,8 +31,10 @@ static const char text_template[] =
                                       "[/rest:\n{/rest p}\n]"
                                       "[/levels/claimed/text:\n[/command/name:{/command/name p}, " RP_MEASURED_BY_LOG
                                       ": [/command/throughput/value:{/command/throughput/value d3} "
-                                      "{/command/throughput/unit t}][!/command/throughput/value:{/command/results "
-                                      "d0} results]; {/command/machine "
+                                      "{/command/throughput/unit t}][!/command/throughput/value:"
+                                      "[/command/time_to_train_min:{/command/time_to_train_min d3} minutes to train]"
+                                      "[!/command/time_to_train_min:{/command/results d0} result"
+                                      "{/command/results s}]]; {/command/machine "
                                       "p}\n][/results/throughput/value:{/results/throughput/value d3} "
                                       "{/results/throughput/unit t}, last loss {/results/loss_last h}; "
                                       "[/precision:{/precision t}; ]{/device/text p}\n]signed by {/fingerprint "
@@ -196,6 +198,8 @@ static json_t *command_json(const struct rp_run_documents *d, const char *machin
     json_object_set_new(j, "log", c->log ? json_string(c->log->format) : json_null());
     if (!isnan(rate))
         json_object_set_new(j, "throughput", json_pack("{s:f, s:s}", "value", rate, "unit", unit));
+    if (!isnan(rp_run_minutes(d)))
+        json_object_set_new(j, "time_to_train_min", json_real(rp_run_minutes(d)));
     return j;
 }
 

@@ -75,6 +75,25 @@ exit_of 5 "$REPRO" verify long.repro.tar.zst --json
 jq -e '.verdict == "failed" and ([.checks[] | select(.state == "failed") | .check] == ["time"])' out.txt >/dev/null ||
     fail "not failed: $(jq -c '[.verdict, .checks]' out.txt)"
 
+# so is MLPerf's time to train
+cat >mlperf.log <<'END'
+:::MLLOG {"namespace": "", "time_ms": 1700000000000, "event_type": "POINT_IN_TIME", "key": "submission_benchmark", "value": "bert", "metadata": {}}
+:::MLLOG {"namespace": "", "time_ms": 1700000000000, "event_type": "INTERVAL_START", "key": "run_start", "value": null, "metadata": {}}
+:::MLLOG {"namespace": "", "time_ms": 1700003600000, "event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"status": "success"}}
+END
+exit_of 0 "$REPRO" exec --log mllog -o train.repro.tar.zst -- cat mlperf.log
+says "the log times 3600.0 s, but the command took 0."
+exit_of 5 "$REPRO" verify train.repro.tar.zst
+sed -i 's/1700003600000/1700000000600/' mlperf.log
+exit_of 0 "$REPRO" exec --log mllog -o train.repro.tar.zst -f -- cat mlperf.log
+says "0.010 minutes to train, measured by its own log"
+exit_of 0 "$REPRO" verify train.repro.tar.zst
+says_in "cat, measured by its own log: 0.010 minutes to train" out.txt
+exit_of 0 "$REPRO" report train.repro.tar.zst --format md
+says_in "time to train, minutes" out.txt
+exit_of 0 "$REPRO" report train.repro.tar.zst
+says_in "<dt>time to train, measured by its own log" out.txt
+
 # rates without times, of more steps than there was time for
 exit_of 0 "$REPRO" exec --log csv $table -o rates.repro.tar.zst -- printf 'step,throughput\n0,4\n1,4\n2,4\n'
 says "by the rates and the samples per step of the log its steps took "
