@@ -307,7 +307,7 @@ static void put_commands(struct rp_buf *out, const struct rp_shown_bundle *b, in
         any |= is_command(&b[i]);
     if (!any)
         return;
-    rp_html_table(out, "Commands, each " RP_MEASURED_BY_LOG, "#bundle|command|#throughput|unit");
+    rp_html_table(out, "Commands, each " RP_MEASURED_BY_LOG, "#bundle|command|#figure|unit");
     for (int i = 0; i < n; i++) {
         struct rp_section s;
         if (!is_command(&b[i]))
@@ -315,7 +315,11 @@ static void put_commands(struct rp_buf *out, const struct rp_shown_bundle *b, in
         rp_section_init(&s, out, i + 1, &b[i]);
         rp_buf_printf(out, "<tr><td class=\"r\">%d</td><th scope=\"row\">", i + 1);
         rp_section_fill(&s, "{/name t}</th><td class=\"r\">");
-        if (json_array_size(b[i].v->run->observed->log ? b[i].v->run->observed->log->result : NULL) == 1)
+        const struct rp_log_figures *log = b[i].v->run->observed->log;
+        const int is_one = json_array_size(log ? log->result : NULL) == 1;
+        if (is_one && !rp_section_has(&s, "/log/result/0/throughput/value") && !isnan(rp_run_minutes(b[i].v->run)))
+            rp_section_fill(&s, "{/log/result/0/time_to_train_min d3}</td><td>minutes to train</td></tr>\n");
+        else if (is_one)
             rp_section_fill(
                 &s, "{/log/result/0/throughput/value d3}</td><td>{/log/result/0/throughput/unit t}</td></tr>\n");
         else

@@ -93,6 +93,8 @@ exit_of 0 "$REPRO" report train.repro.tar.zst --format md
 says_in "time to train, minutes" out.txt
 exit_of 0 "$REPRO" report train.repro.tar.zst
 says_in "<dt>time to train, measured by its own log" out.txt
+exit_of 0 "$REPRO" report train.repro.tar.zst train.repro.tar.zst
+says_in "<td>minutes to train</td>" out.txt
 
 # rates without times, of more steps than there was time for
 exit_of 0 "$REPRO" exec --log csv $table -o rates.repro.tar.zst -- printf 'step,throughput\n0,4\n1,4\n2,4\n'
