@@ -250,7 +250,7 @@ void rp_mlperf_merge(json_t *row, struct rp_buf *note, const struct rp_imported 
     if (!rule)
         rp_buf_printf(note, "no score: how many runs MLPerf asks for is not known for '%.40s'", benchmark);
     else if (n != rule->runs)
-        rp_buf_printf(note, "no score: MLPerf's rule for %s is %d runs, and these are %d", benchmark, rule->runs, n);
+        rp_buf_printf(note, "no score: MLPerf's rule for %s is %d runs, not %d", benchmark, rule->runs, n);
     else if (!is_mixed(note, run, n))
         put_score(row, note, run, rule);
 }
