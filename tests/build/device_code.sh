@@ -18,8 +18,8 @@ names_of() { # ARCH
 # --update writes its keys then.
 all="sm_70 sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_120 compute_100"
 arm="sm_87 sm_121" # besides some of these, of the program for 64-bit Arm, which make ARCH=aarch64 CUDA=1 compiles
-grep -qx "ARCHS ?= $all" "$TOP/Makefile" && grep -qx "ARCHS ?= sm_75 sm_80 ${arm% *} sm_89 sm_90 sm_90a sm_100 ${arm#* } compute_100" "$TOP/Makefile" ||
-    fail "the Makefile has other architectures"
+grep -qx "ARCHS ?= $all" "$TOP/env/gpu.mk" && grep -qx "ARCHS ?= sm_75 sm_80 ${arm% *} sm_89 sm_90 sm_90a sm_100 ${arm#* } compute_100" "$TOP/env/gpu.mk" ||
+    fail "env/gpu.mk has other architectures"
 want=$(jq -r '[.gpu_worker.device_code[].arch] | join(" ")' version.json)
 case $want in
 "$all") ;;
@@ -71,7 +71,7 @@ if [ -d "$device/compute_70" ] && [ -d "$device/compute_90" ]; then
     for name in $alike; do
         case $name in *_bf16) continue ;; esac
         diff <(grep -v '^\.target' "$device/compute_70/$name") <(grep -v '^\.target' "$device/compute_90/$name") >alike.diff ||
-            fail "$name has other code for sm_70 than for sm_90: take it out of shim_alike in the Makefile"
+            fail "$name has other code for sm_70 than for sm_90: take it out of shim_alike in env/gpu-tests.mk"
     done
 fi
 
