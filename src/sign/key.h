@@ -5,7 +5,7 @@
  * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> 0 or -1.
  * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
  * Extend:  another tool's public keys and signatures: a strict reader like minisign.c and a case in
- *          load_foreign_public() of key.c, signing by rp_key_sign(). For a signature in every bundle also a row of
+ *          load_foreign_public() of key_load.c, signing by rp_key_sign(). For a signature in every bundle also a row of
  *          bundle/members.def, a line in add_stock_forms() of bundle/bundle.c and one in rp_check_stock_signatures() of
  *          verify/outer/check_outer.c.
  *
@@ -31,7 +31,8 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
 /* Would rp_key_load() accept it? Without a passphrase: of an encrypted key only the form and the mode are checked. */
 int rp_key_check(const char *path, struct rp_err *err) rp_must_check;
 /* PEM, or what signify and minisign write. */
-struct rp_key_pair *rp_key_load_public(const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
+struct rp_key_pair *rp_key_load_public(const char *text, size_t size, const char *what,
+                                       struct rp_err *err) rp_must_check;
 /* A private or a public key: rp_key_load() or rp_key_load_public(). */
 struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
 void rp_key_free(struct rp_key_pair *k);
@@ -43,7 +44,8 @@ void rp_key_public_pem(const struct rp_key_pair *k, struct rp_buf *out);
 void rp_key_public_bytes(const struct rp_key_pair *k, unsigned char out[32]);
 /* The number that signify or minisign gave the public key, else the first bytes of its fingerprint. */
 void rp_key_number(const struct rp_key_pair *k, unsigned char out[RP_KEY_NUMBER]);
-int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64], struct rp_err *err) rp_must_check;
+int rp_key_sign(const struct rp_key_pair *k, const void *data, size_t size, unsigned char sig[64],
+                struct rp_err *err) rp_must_check;
 /* 0 good; -1 and RP_SIGNATURE otherwise */
 int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, const unsigned char sig[64],
                   struct rp_err *err) rp_must_check;
@@ -51,10 +53,12 @@ int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, co
 /* $XDG_CONFIG_HOME/repro/leaf, else ~/.config/repro/leaf; free() it. */
 char *rp_config_path(const char *leaf, struct rp_err *err) rp_must_check;
 
-/* Default private key: $REPRO_KEY, else $XDG_CONFIG_HOME/repro/key.pem, else ~/.config/repro/key.pem. free() the result. */
+/* Default private key: $REPRO_KEY, else $XDG_CONFIG_HOME/repro/key.pem, else ~/.config/repro/key.pem. free() the
+ * result. */
 char *rp_key_default_path(struct rp_err *err) rp_must_check;
-/* The fingerprint of the default key, whose passphrase is not asked for. -1: there is no such key here, or RP_UNAVAILABLE: it is
- * encrypted. */
+/* The fingerprint of the default key, whose passphrase is not asked for. -1: there is no such key here, or
+ * RP_UNAVAILABLE: it is encrypted. */
 int rp_key_own(char fingerprint[RP_FINGERPRINT_SIZE], struct rp_err *err) rp_must_check;
 /* Load path (NULL: the default); a missing default key is created and *created set to 1. */
-struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created, struct rp_err *err) rp_must_check;
+struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created,
+                                          struct rp_err *err) rp_must_check;

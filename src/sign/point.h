@@ -2,7 +2,7 @@
  *
  * What:    under a point of small order anyone can make valid signatures; and a key has only one encoding (RFC 8032, 5.1.3). OpenSSL
  *          checks neither when it reads a key.
- * Flow:    each public key that is read, in any form (key.c) -> rp_point_check().
+ * Flow:    each public key that is read, in any form (key_load.c) -> rp_point_check().
  *          The curve has five y of small order, and every other encoding of one is above the prime.
  */
 #pragma once
