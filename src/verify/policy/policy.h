@@ -3,7 +3,7 @@
  * What:    the rules of policy.def, from a YAML file of their own; unknown rules and checks are errors with line and column.
  * Flow:    bytes -> struct rp_policy -> the row "policy" of a verification, and one answer for each rule.
  * Owner:   rp_policy_fini() frees the words.
- * Extend:  one row in policy.def and one function rule_<id>() in rules.c.
+ * Extend:  one row in policy.def and one function rp_rule_<id>() in the rules_*.c of its theme.
  */
 #pragma once
 
