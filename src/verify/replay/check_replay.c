@@ -76,8 +76,9 @@ static const char *describe_times(char out[160], const struct rp_replay_result *
     return out;
 }
 
-/* A value that was there before the bundle came could be known when it was sealed: then it is a replay like any other. When it came is the
- * verifier's word (--received): the time in the bundle is the signer's. NULL: the draw counts, else why it does not. */
+/* A value that was there before the bundle came could be known when it was sealed: then it is a replay like any other.
+ * When it came is the verifier's word (--received): the time in the bundle is the signer's. NULL: the draw counts, else
+ * why it does not. */
 static const char *draw_weakness(const struct rp_verify_state *s)
 {
     const struct rp_challenge *c = s->o->draw;

@@ -1,7 +1,8 @@
 /* Shared by the files of the replay.
  *
- * What:    struct rp_replaying, one call of rp_replay(), and the comparison of what the worker sends with the records.
- * Flow:    replay.c starts the worker and reads its frames -> replay_compare.c -> struct rp_replay_result.
+ * What:    struct rp_replaying, one call of rp_replay(), and what each file has for the others.
+ * Flow:    replay.c starts the worker and reads its frames -> replay_compare.c, replay_state.c -> struct
+ *          rp_replay_result.
  * Owner:   rp_replay() owns everything in it.
  */
 #pragma once
@@ -32,5 +33,28 @@ struct rp_replaying {
 const struct rp_step_record *rp_replay_record(const struct rp_replaying *p, int64_t step);
 /* One record against the recorded one, in the order of the computation. */
 void rp_replay_compare_step(struct rp_replaying *p, const json_t *body);
-/* Does nothing unless a state root differs: the first divergent tensor, if both sides have tensor roots of that state. */
+/* Does nothing unless a state root differs: the first divergent tensor, if both sides have tensor roots of that
+ * state. */
 void rp_replay_name_tensor(struct rp_replaying *p);
+
+/* ---- replay.c ---- */
+
+#define RP_REPLAY_POLL_MS 200
+
+/* Keys with values that are this verifier's; value NULL: not set. */
+int rp_replay_set_local(struct rp_recipe *r, const char *const (*local)[2], int n, struct rp_err *err) rp_must_check;
+/* What is counted: "step", "steps", "micro-batches". */
+const char *rp_replay_unit(const struct rp_replaying *p, int64_t n);
+double rp_replay_limit_s(const struct rp_replaying *p);
+
+/* ---- replay_state.c ---- */
+
+/* --state has the root that was recorded after the last replayed step. */
+int rp_replay_check_result(const struct rp_replaying *p, struct rp_err *err) rp_must_check;
+/* The temporary file to which the replay saves its own state; its comparison with --state, element by element. */
+int rp_replay_make_file(struct rp_replaying *p, struct rp_err *err) rp_must_check;
+void rp_replay_remove_file(struct rp_replaying *p, pid_t worker);
+int rp_replay_compare_files(struct rp_replaying *p, struct rp_err *err) rp_must_check;
+/* Of a run that answers a challenge and starts from its seeds, and a part after its first: can training have led
+ * there? */
+int rp_replay_judge_state(struct rp_replaying *p, struct rp_err *err) rp_must_check;

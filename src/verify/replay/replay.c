@@ -1,3 +1,5 @@
+/* A replay: the recorded recipe, within the limits of this verifier, trained again by a worker whose records are
+ * compared. */
 #include "verify/replay/inner.h"
 
 #include "base/clock.h"
@@ -8,14 +10,12 @@
 #include "data/store.h"
 #include "run/agreement.h"
 #include "run/run.h"
-#include "train/checkpoint.h"
-#include "train/safetensors.h"
+#include "train/train.h"
 #include "verify/replay/samples.h"
 #include "worker/job.h"
 #include "worker/pace.h"
 #include "worker/worker.h"
 
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,9 +24,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#define POLL_MS 200
-#define PROBE_NS 400000000         /* of GEMM for the estimate: longer than scheduling quanta of other work */
-#define COUNTED_SAMPLES 8           /* of a step whose products are counted: shares do not depend on how many */
+#define PROBE_NS 400000000           /* of GEMM for the estimate: longer than scheduling quanta of other work */
 #define STOP_GRACE_NS 20000000000ull /* for the worker to report its tensor roots after a divergence */
 
 /* The default of the key: how long a silent worker is awaited is not the bundle's choice. */
@@ -40,8 +38,7 @@ static const char *default_hang_seconds(int model)
     return NULL;
 }
 
-/* Keys with values that are this verifier's; value NULL: not set. */
-static int set_local(struct rp_recipe *r, const char *const (*local)[2], int n, struct rp_err *err)
+int rp_replay_set_local(struct rp_recipe *r, const char *const (*local)[2], int n, struct rp_err *err)
 {
     for (int i = 0; i < n; i++)
         if (local[i][1] && rp_recipe_set(r, local[i][0], local[i][1], RP_FROM_COMMAND_LINE, err) < 0)
@@ -49,7 +46,8 @@ static int set_local(struct rp_recipe *r, const char *const (*local)[2], int n, 
     return 0;
 }
 
-/* The recorded recipe without the owner's files, device and patience: a bundle must not choose what is read, written or used here. */
+/* The recorded recipe without the owner's files, device and patience: a bundle must not choose what is read, written or
+ * used here. */
 static int local_recipe(struct rp_replaying *p, struct rp_err *err)
 {
     const char *own = json_string_value(rp_facts_setting(p->run, "data.path"));
@@ -61,9 +59,9 @@ static int local_recipe(struct rp_replaying *p, struct rp_err *err)
         return rp_fail(err, RP_UNAVAILABLE, "the run used its owner's samples: give them with --data");
     if (p->o->first > 0 && !p->o->init)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "the state before step %" PRId64 " is not in the bundle: give it with --init (run --save writes one, and for --draw "
-                       "the signer's "
-                       "'repro challenge answer')",
+                       "the state before step %" PRId64
+                       " is not in the bundle: give it with --init (run --save writes one, "
+                       "and for --draw the signer's 'repro challenge answer')",
                        p->o->first);
     if (init && *init && !p->o->init)
         return rp_fail(err, RP_UNAVAILABLE, "the run started from a file of its owner: give it with --init");
@@ -77,40 +75,22 @@ static int local_recipe(struct rp_replaying *p, struct rp_err *err)
                                     {"run.isa", p->o->isa ? p->o->isa : "auto"},
                                     {"run.threads", threads},
                                     {"run.hang_seconds", default_hang_seconds(p->recipe.workload)}};
-    return set_local(&p->recipe, local, (int)(sizeof local / sizeof *local), err);
-}
-
-/* --state has the root that was recorded after the last replayed step. */
-static int check_state(const struct rp_replaying *p, struct rp_err *err)
-{
-    char root[RP_SHA256_HEX], was[RP_SHA256_HEX] = "";
-    int64_t last = p->o->first + p->steps - 1;
-    const struct rp_step_record *r = rp_replay_record(p, last);
-    if (r)
-        rp_record_root(was, p->records, r);
-    if (!*was)
-        return rp_fail(err, RP_UNAVAILABLE, "--state cannot be checked: no state root was recorded after step %" PRId64,
-                       last);
-    if (rp_state_file_root(root, p->o->state, &p->recipe, err) < 0)
-        return rp_wrap(err, "--state");
-    if (strcmp(root, was) != 0)
-        return rp_fail(err, RP_MISMATCH, "--state is not the state after step %" PRId64 ": its root is %.16s..., recorded is %.16s...",
-                       last, root, was);
-    return 0;
+    return rp_replay_set_local(&p->recipe, local, (int)(sizeof local / sizeof *local), err);
 }
 
 /* FLOPs of what is computed: a forward pass has a third of those of a step. */
-static double work_of(const struct rp_replaying *p, const struct rp_plan *plan)
+static double flops_to_do(const struct rp_replaying *p, const struct rp_plan *plan)
 {
     const double samples = (double)plan->batch * plan->flops_per_sample;
-    return p->of_micros ? samples * (double)p->n_micro / 3 : samples * (double)(rp_recipe_micro_batches(&p->recipe) * p->steps);
+    return p->of_micros ? samples * (double)p->n_micro / 3
+                        : samples * (double)(rp_recipe_micro_batches(&p->recipe) * p->steps);
 }
 
 /* Shortest and longest time in seconds; -1: unknown. */
-static int estimate(double seconds[2], const struct rp_replaying *p, const struct rp_backend *b, const struct rp_device_opts *o,
-                    const struct rp_plan *plan)
+static int estimate_time(double seconds[2], const struct rp_replaying *p, const struct rp_backend *b,
+                         const struct rp_device_opts *o, const struct rp_plan *plan)
 {
-    return rp_pace(seconds, b, o, plan, work_of(p, plan), PROBE_NS);
+    return rp_pace(seconds, b, o, plan, flops_to_do(p, plan), PROBE_NS);
 }
 
 /* ---- the verifier's limits ---- */
@@ -122,7 +102,8 @@ static const char *show_bytes(char out[32], uint64_t bytes)
 }
 
 /* The plan's memory of this process and its worker; a device's own memory is limited by the device. */
-static int check_memory(struct rp_replaying *p, const struct rp_backend *b, const struct rp_plan *plan, struct rp_err *err)
+static int check_memory(struct rp_replaying *p, const struct rp_backend *b, const struct rp_plan *plan,
+                        struct rp_err *err)
 {
     char needs[32], limit[32];
     uint64_t most = p->o->limit_bytes, needed = b->separate_memory ? plan->host + plan->decoders : plan->total;
@@ -133,41 +114,43 @@ static int check_memory(struct rp_replaying *p, const struct rp_backend *b, cons
     p->limit_bytes = most;
     if (needed <= most)
         return 0;
-    return rp_fail(err, RP_UNAVAILABLE,
-                   "the steps need %s of memory, the limit is %s%s: raise it with --replay-limit TIME,MEMORY",
-                   show_bytes(needs, needed), show_bytes(limit, most), p->o->limit_bytes ? "" : " (half of what is free)");
+    return rp_fail(
+        err, RP_UNAVAILABLE, "the steps need %s of memory, the limit is %s%s: raise it with --replay-limit TIME,MEMORY",
+        show_bytes(needs, needed), show_bytes(limit, most), p->o->limit_bytes ? "" : " (half of what is free)");
 }
 
-/* What is counted: "step", "steps", "micro-batches"; how many are done, and how many there are to do. */
-static const char *unit(const struct rp_replaying *p, int64_t n)
+const char *rp_replay_unit(const struct rp_replaying *p, int64_t n)
 {
     return p->of_micros ? n == 1 ? "micro-batch" : "micro-batches" : n == 1 ? "step" : "steps";
 }
 
-static int64_t done(const struct rp_replaying *p)
+/* Of what rp_replay_unit() names: done, and to do. */
+static int64_t count_done(const struct rp_replaying *p)
 {
     return p->of_micros ? p->out->micros : p->out->steps;
 }
 
-static int64_t to_do(const struct rp_replaying *p)
+static int64_t count_to_do(const struct rp_replaying *p)
 {
     return p->of_micros ? p->n_micro : p->steps;
 }
 
-static double limit_seconds(const struct rp_replaying *p)
+double rp_replay_limit_s(const struct rp_replaying *p)
 {
     return (double)(p->o->limit_ns ? p->o->limit_ns : RP_REPLAY_LIMIT_NS) / 1e9;
 }
 
-/* The worker is ended if it takes more memory than planned, or the time is over. A divergence that was found before stands. */
+/* The worker is ended if it takes more memory than planned, or the time is over. A divergence that was found before
+ * stands. */
 static int check_limits(const struct rp_replaying *p, uint64_t now, struct rp_err *err)
 {
     char takes[32], limit[32];
     uint64_t bytes = rp_process_memory(&p->worker);
     if (now > p->end_ns)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "not done within %.0f s, ended after %" PRId64 " of %" PRId64 " %s: allow more with --replay-limit TIME",
-                       limit_seconds(p), done(p), to_do(p), unit(p, to_do(p)));
+                       "not done within %.0f s, ended after %" PRId64 " of %" PRId64
+                       " %s: allow more with --replay-limit TIME",
+                       rp_replay_limit_s(p), count_done(p), count_to_do(p), rp_replay_unit(p, count_to_do(p)));
     if (bytes > p->limit_bytes)
         return rp_fail(err, RP_UNAVAILABLE,
                        "the worker took %s of memory, the limit is %s: raise it with --replay-limit TIME,MEMORY",
@@ -215,11 +198,13 @@ static int choose_micro_batches(struct rp_replaying *p, struct rp_err *err)
     if (!p->o->micros)
         return 0;
     if (!p->records->micros)
-        return rp_fail(err, RP_UNAVAILABLE, "the records have no losses of single micro-batches: %s; --replay trains whole steps",
-                       micros == 1 ? "a step of the run has only one" : "the run had too many, or was made by an earlier version");
+        return rp_fail(
+            err, RP_UNAVAILABLE, "the records have no losses of single micro-batches: %s; --replay trains whole steps",
+            micros == 1 ? "a step of the run has only one" : "the run had too many, or was made by an earlier version");
     p->of_micros = p->out->of_micros = micros;
     p->n_micro = p->o->micros < micros ? p->o->micros : micros;
-    return draw_micro_batches(p, err) < 0 ? -1 : set_local(&p->recipe, one, (int)(sizeof one / sizeof *one), err);
+    return draw_micro_batches(p, err) < 0 ? -1
+                                          : rp_replay_set_local(&p->recipe, one, (int)(sizeof one / sizeof *one), err);
 }
 
 /* "steps 4 to 6", "2 of 1024 micro-batches of step 0" */
@@ -235,7 +220,7 @@ static const char *describe_work(char out[96], const struct rp_replaying *p)
     return out;
 }
 
-static int prepare(struct rp_replaying *p, struct rp_err *err)
+static int start_worker(struct rp_replaying *p, struct rp_err *err)
 {
     struct rp_plan plan;
     struct rp_err passed;
@@ -244,11 +229,14 @@ static int prepare(struct rp_replaying *p, struct rp_err *err)
     if (local_recipe(p, err) < 0)
         return -1;
     if (rp_data_prepare(&p->recipe, p->o->store, &p->data, err) < 0)
-        return p->o->data ? rp_wrap(err, "--data gives the samples of the run, in its format %s", rp_data_format_of(&p->recipe)->name) : -1;
-    if (p->o->state && check_state(p, err) < 0)
+        return p->o->data ? rp_wrap(err, "--data gives the samples of the run, in its format %s",
+                                    rp_data_format_of(&p->recipe)->name)
+                          : -1;
+    if (p->o->state && rp_replay_check_result(p, err) < 0)
         return -1;
     if (strcmp(p->data.digest, digest) != 0)
-        return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the run %.24s...", p->data.digest, digest);
+        return rp_fail(err, RP_MISMATCH, "the samples here have the digest %.24s..., those of the run %.24s...",
+                       p->data.digest, digest);
     if (count_samples(p, batch, err) < 0)
         return rp_wrap(err, "counting the samples of a step");
     if (choose_micro_batches(p, err) < 0)
@@ -261,16 +249,18 @@ static int prepare(struct rp_replaying *p, struct rp_err *err)
         return -1;
     double seconds[2];
     char work[96];
-    int known = estimate(seconds, p, b, &device, &plan) == 0;
+    int known = estimate_time(seconds, p, b, &device, &plan) == 0;
     if (p->o->begin)
         p->o->begin(p->o->arg, describe_work(work, p), known ? seconds : NULL);
-    if (known && seconds[0] > limit_seconds(p))
+    if (known && seconds[0] > rp_replay_limit_s(p))
         return rp_fail(err, RP_UNAVAILABLE,
                        "%" PRId64 " %s take%s at least %.0f s here, the limit is %.0f s: replay fewer, or allow more "
                        "with --replay-limit TIME",
-                       to_do(p), unit(p, to_do(p)), to_do(p) == 1 ? "s" : "", seconds[0], limit_seconds(p));
+                       count_to_do(p), rp_replay_unit(p, count_to_do(p)), count_to_do(p) == 1 ? "s" : "", seconds[0],
+                       rp_replay_limit_s(p));
     struct rp_job job = {.recipe = &p->recipe, .backend = b, .data = p->data.path, .batch = batch, .first = p->o->first,
-                         .steps = p->steps, .micros = p->of_micros, .micro_batch = p->out->micro_batch, .n_micro = p->n_micro};
+                         .steps = p->steps, .micros = p->of_micros, .micro_batch = p->out->micro_batch,
+                         .n_micro = p->n_micro};
     char root_key[RP_SHA256_HEX];
     if (p->records->keyed && p->o->signer && p->run->replicates) {
         rp_agreement_key(root_key, p->o->signer, p->run->replicates->statement);
@@ -279,7 +269,8 @@ static int prepare(struct rp_replaying *p, struct rp_err *err)
     return rp_job_start(&p->worker, &job, err);
 }
 
-/* The kernel's name of this CPU, as in a capture; on Arm the kernel has none, and the capture has that of the device. */
+/* The kernel's name of this CPU, as in a capture; on Arm the kernel has none, and the capture has that of the device.
+ */
 static int is_captured_cpu(const json_t *before, const char *device)
 {
     char line[256];
@@ -303,7 +294,8 @@ static int is_same_device(const struct rp_replaying *p, const json_t *body)
     const char *isa = rp_facts_isa(p->run);
     return rp_device_from_json(&here, json_object_get(body, "device")) == 0 && strcmp(here.kind, "cpu") == 0 &&
            strcmp(rp_facts_kind(p->run), "cpu") == 0 && rp_facts_nodes(p->run) == 1 && isa &&
-           strcmp(isa, here.isa) == 0 && rp_facts_threads(p->run) == here.threads && is_captured_cpu(p->o->before, here.name);
+           strcmp(isa, here.isa) == 0 && rp_facts_threads(p->run) == here.threads &&
+           is_captured_cpu(p->o->before, here.name);
 }
 
 /* Less than a tenth of the processors were busy in the last minute. */
@@ -313,7 +305,7 @@ static int is_idle(void)
     return getloadavg(&load, 1) == 1 && load < 0.1 * (double)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-static int on_frame(struct rp_replaying *p, enum rp_frame type, const json_t *body, struct rp_err *err)
+static int handle_frame(struct rp_replaying *p, enum rp_frame type, const json_t *body, struct rp_err *err)
 {
     if (type == RP_FRAME_HELLO) {
         p->out->same_device = p->idle && is_same_device(p, body);
@@ -332,8 +324,9 @@ static int on_frame(struct rp_replaying *p, enum rp_frame type, const json_t *bo
 static int check_progress(struct rp_replaying *p, struct rp_err *err)
 {
     uint64_t now = rp_now_ns();
-    if (p->o->progress && p->o->progress(p->o->arg, unit(p, 1), done(p), to_do(p)))
-        return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " %s", done(p), unit(p, done(p)));
+    if (p->o->progress && p->o->progress(p->o->arg, rp_replay_unit(p, 1), count_done(p), count_to_do(p)))
+        return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " %s", count_done(p),
+                       rp_replay_unit(p, count_done(p)));
     if (p->out->diverged && !p->stop_ns && !p->saved) {
         p->stop_ns = now;
         rp_process_stop(&p->worker);
@@ -343,11 +336,12 @@ static int check_progress(struct rp_replaying *p, struct rp_err *err)
     if (check_limits(p, now, err) < 0)
         return p->out->diverged ? 1 : -1;
     if (now - p->worker.last_heard_ns > (uint64_t)p->recipe.run_hang_seconds * 1000000000u)
-        return rp_fail(err, RP_UNAVAILABLE, "the worker hangs: no message for %" PRId64 " s", p->recipe.run_hang_seconds);
+        return rp_fail(err, RP_UNAVAILABLE, "the worker hangs: no message for %" PRId64 " s",
+                       p->recipe.run_hang_seconds);
     return 0;
 }
 
-static int watch(struct rp_replaying *p, struct rp_err *err)
+static int watch_worker(struct rp_replaying *p, struct rp_err *err)
 {
     while (!p->done) {
         enum rp_frame type;
@@ -355,50 +349,12 @@ static int watch(struct rp_replaying *p, struct rp_err *err)
         int over = check_progress(p, err);
         if (over)
             return over < 0 ? -1 : 0;
-        int got = rp_process_next(&p->worker, POLL_MS, &type, &body, err);
-        int failed = got < 0 || (got > 0 && on_frame(p, type, body, err) < 0);
+        int got = rp_process_next(&p->worker, RP_REPLAY_POLL_MS, &type, &body, err);
+        int failed = got < 0 || (got > 0 && handle_frame(p, type, body, err) < 0);
         json_decref(body);
         if (failed)
             return p->out->diverged ? 0 : -1; /* a divergence was found before */
     }
-    return 0;
-}
-
-/* ---- the owner's state, element by element ---- */
-
-static int make_state_file(struct rp_replaying *p, struct rp_err *err)
-{
-    const char *tmp = getenv("TMPDIR");
-    p->dir = rp_asprintf("%s/repro-replay-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(p->dir)) {
-        free(p->dir);
-        p->dir = NULL;
-        return rp_fail(err, RP_IO, "cannot create a directory for the state of the replay in '%s' (TMPDIR names another)",
-                       tmp && *tmp ? tmp : "/tmp");
-    }
-    p->saved = rp_asprintf("%s/state.safetensors", p->dir);
-    return 0;
-}
-
-static void remove_state_file(struct rp_replaying *p, pid_t worker)
-{
-    if (p->dir) {
-        RP_FREE char *cut = rp_st_temporary(p->saved, worker);
-        unlink(cut);
-        unlink(p->saved);
-        rmdir(p->dir);
-    }
-    free(p->dir);
-    free(p->saved);
-}
-
-static int compare_states(struct rp_replaying *p, struct rp_err *err)
-{
-    if (!p->saved || (p->out->diverged && access(p->saved, R_OK) < 0))
-        return 0;
-    if (rp_states_compare(&p->out->state, p->o->state, p->saved, err) < 0)
-        return rp_wrap(err, "--state");
-    p->out->state_compared = 1;
     return 0;
 }
 
@@ -409,211 +365,40 @@ static int clamp_steps(struct rp_replaying *p, struct rp_err *err)
     if (all < 1)
         return rp_fail(err, RP_UNAVAILABLE, "the run has no recorded steps");
     if (left < 1)
-        return rp_fail(err, RP_USAGE, "the replay begins with step %" PRId64 ", but the run has the steps 0 to %" PRId64, p->o->first,
+        return rp_fail(err, RP_USAGE,
+                       "the replay begins with step %" PRId64 ", but the run has the steps 0 to %" PRId64, p->o->first,
                        all - 1);
     p->steps = p->o->steps < left ? p->o->steps : left;
     return 0;
 }
 
-/* ---- whether a state that was handed over costs the work of others ---- */
-
-/* The products of one step of a few samples from the state `init`, or NULL: from the recipe's own, before step `first`
- * of the run. */
-static int count_products(struct rp_products *out, struct rp_replaying *p, const char *init, int64_t first,
-                          struct rp_err *err)
+static int replay_steps(struct rp_replaying *p, struct rp_err *err)
 {
-    char batch[24];
-    const int64_t most = p->run->plan.batch < COUNTED_SAMPLES ? p->run->plan.batch : COUNTED_SAMPLES;
-    struct rp_recipe r;
-    json_t *done = NULL;
-    if (rp_recipe_from_json(&r, p->run->recipe, err) < 0)
-        return -1;
-    snprintf(batch, sizeof batch, "%" PRId64, most);
-    const char *const local[][2] = {{"run.device", ""},
-                                    {"data.path", p->o->data ? p->o->data : ""},
-                                    {"run.init", init ? init : ""},
-                                    {"run.save", ""},
-                                    {"measure.ceilings", "false"},
-                                    {"run.backend", "cpu"},
-                                    {"run.isa", p->o->isa ? p->o->isa : "auto"},
-                                    {"train.batch_size", batch},
-                                    {"train.accumulation_steps", "1"},
-                                    {"parallel.data", "1"}};
-    struct rp_job job = {
-        .recipe = &r, .backend = &rp_backend_cpu, .data = p->data.path, .first = first, .steps = 1, .counts = 1};
-    int failed = set_local(&r, local, (int)(sizeof local / sizeof *local), err) < 0;
-    r.run_threads = p->o->threads;
-    struct rp_process w = {.pid = -1, .fd = -1};
-    failed = failed || rp_job_start(&w, &job, err) < 0;
-    while (!failed && !done) {
-        enum rp_frame type;
-        json_t *body;
-        int got = rp_process_next(&w, POLL_MS, &type, &body, err);
-        failed = got < 0 || (got > 0 && type == RP_FRAME_FAILED && rp_frame_failure(body, err) < 0);
-        if (!failed && p->o->progress && p->o->progress(p->o->arg, unit(p, 1), p->steps, p->steps))
-            failed = rp_fail(err, RP_INTERRUPTED, "interrupted") < 0;
-        if (!failed && rp_now_ns() > p->end_ns)
-            failed = rp_fail(err, RP_UNAVAILABLE, "not done within %.0f s: allow more with --replay-limit TIME",
-                             limit_seconds(p)) < 0;
-        if (got > 0 && type == RP_FRAME_DONE)
-            done = json_incref(body);
-        json_decref(body);
-    }
-    rp_process_kill(&w);
-    rp_recipe_fini(&r);
-    const json_t *products = json_object_get(done, "products");
-    *out = (struct rp_products){json_number_value(json_object_get(products, "all")),
-                                json_number_value(json_object_get(products, "spared"))};
-    json_decref(done);
-    return failed ? -1 : 0;
-}
-
-/* Of a run that answers a challenge and starts from its seeds, and a part after its first. */
-static int judge_state(struct rp_replaying *p, struct rp_err *err)
-{
-    const char *from_file = json_string_value(rp_facts_setting(p->run, "run.init"));
-    struct rp_products *untrained = p->o->untrained;
-    struct rp_recipe r;
-    if (!untrained || p->out->diverged || p->o->first == 0 || !p->recipe.seed_perturbation || (from_file && *from_file))
-        return 0;
-    if (rp_recipe_from_json(&r, p->run->recipe, err) < 0)
-        return -1;
-    int failed = rp_reach_check(&p->out->reach, p->o->init, &r, p->records, p->o->first, err) < 0;
-    rp_recipe_fini(&r);
-    if (failed)
-        return rp_wrap(err, "--init");
-    p->out->reached = 1;
-    if (p->out->reach.used > 1)
-        return 0;
-    if (untrained->all <= 0 && count_products(untrained, p, NULL, 0, err) < 0)
-        return rp_wrap(err, "counting the products of an untrained state");
-    return count_products(&p->out->products, p, p->o->init, p->o->first, err) < 0 ? rp_wrap(err, "counting products")
-                                                                                  : 0;
-}
-
-static int train(struct rp_replaying *p, struct rp_err *err)
-{
-    if (clamp_steps(p, err) < 0 || (p->o->state && make_state_file(p, err) < 0) || prepare(p, err) < 0 || watch(p, err) < 0)
+    if (clamp_steps(p, err) < 0 || (p->o->state && rp_replay_make_file(p, err) < 0) || start_worker(p, err) < 0 ||
+        watch_worker(p, err) < 0)
         return -1;
     rp_replay_name_tensor(p);
-    if (!p->out->diverged && done(p) < to_do(p))
-        return rp_fail(err, RP_BUG, "the worker ended after %" PRId64 " of %" PRId64 " %s", done(p), to_do(p), unit(p, to_do(p)));
+    if (!p->out->diverged && count_done(p) < count_to_do(p))
+        return rp_fail(err, RP_BUG, "the worker ended after %" PRId64 " of %" PRId64 " %s", count_done(p),
+                       count_to_do(p), rp_replay_unit(p, count_to_do(p)));
     if (p->of_micros)
         return 0;
-    return compare_states(p, err) < 0 ? -1 : judge_state(p, err);
-}
-
-char *rp_replay_state_path(const char *init, int64_t first)
-{
-    char *path = init ? rp_asprintf("%s/" RP_STATE_OF_STEP, init, first) : NULL;
-    if (path && access(path, F_OK) == 0)
-        return path;
-    free(path);
-    return NULL;
-}
-
-/* What facts.json has of the file that the run started from is what is in the file. */
-static int check_init_facts(const struct rp_facts *run, const json_t *found, const char *init, struct rp_err *err)
-{
-    struct rp_init_facts is;
-    const char *name;
-    json_t *value;
-    rp_object_read(&is, &rp_type_init_facts, found);
-    RP_JSON *here = rp_object_json(&is, &rp_type_init_facts), *was = rp_object_json(run->init, &rp_type_init_facts);
-    rp_object_fini(&is, &rp_type_init_facts);
-    json_object_foreach(here, name, value)
-        if (!json_equal(value, json_object_get(was, name)))
-            return rp_fail(err, RP_MISMATCH, "facts.json: init/%s is not that of '%s'", name, init);
-    return json_object_size(here) == json_object_size(was)
-               ? 0
-               : rp_fail(err, RP_MISMATCH, "facts.json: init has more than '%s'", init);
-}
-
-int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t first, struct rp_err *err)
-{
-    const char *from_file = json_string_value(rp_facts_setting(run, "run.init"));
-    struct rp_recipe r;
-    json_t *found = NULL;
-    if (rp_recipe_from_json(&r, run->recipe, err) < 0)
-        return -1;
-    int failed = rp_checkpoint_check(init, &r, &found, err) < 0;
-    const int64_t steps = json_integer_value(json_object_get(found, "steps"));
-    if (!failed && first > 0 && !json_is_true(json_object_get(found, "optimizer_state")))
-        failed =
-            rp_fail(err, RP_MISMATCH, "'%s' has no optimizer state, and cannot be the state before step %" PRId64,
-                    init, first) < 0;
-    if (!failed && first > 0 && steps != first &&
-        !(from_file && *from_file)) /* whose steps before the run count, too */
-        failed =
-            rp_fail(err, RP_MISMATCH, "'%s' is a state after %" PRId64 " step%s, not the one before step %" PRId64,
-                    init, steps, rp_s(steps), first) < 0;
-    if (!failed && first == 0 && from_file && *from_file && run->init)
-        failed = check_init_facts(run, found, init, err) < 0;
-    json_decref(found);
-    rp_recipe_fini(&r);
-    return failed ? -1 : 0;
+    return rp_replay_compare_files(p, err) < 0 ? -1 : rp_replay_judge_state(p, err);
 }
 
 int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const struct rp_records *records,
               const struct rp_replay_opts *o, struct rp_err *err)
 {
-    struct rp_replaying p = {.o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}, .idle = is_idle()};
+    struct rp_replaying p = {
+        .o = o, .out = out, .run = run, .records = records, .worker = {.pid = -1, .fd = -1}, .idle = is_idle()};
     *out = (struct rp_replay_result){.first = o->first, .agreed = -1, .micro = -1};
     p.end_ns = rp_now_ns() + (o->limit_ns ? o->limit_ns : RP_REPLAY_LIMIT_NS);
-    int failed = train(&p, err);
+    int failed = replay_steps(&p, err);
     pid_t worker = p.worker.pid;
     rp_process_kill(&p.worker);
-    remove_state_file(&p, worker);
+    rp_replay_remove_file(&p, worker);
     rp_recipe_fini(&p.recipe);
     rp_data_set_fini(&p.data);
     json_decref(p.roots);
     return failed;
-}
-
-void rp_replay_result_fini(struct rp_replay_result *r)
-{
-    free(r->micro_batch);
-    r->micro_batch = NULL;
-}
-
-/* Which micro-batches of the first step were compared. */
-static json_t *micros_json(const struct rp_replay_result *r)
-{
-    json_t *list = json_array();
-    for (int64_t i = 0; i < r->micros; i++)
-        json_array_append_new(list, json_integer((json_int_t)r->micro_batch[i]));
-    return json_pack("{s:I, s:o}", "of", (json_int_t)r->of_micros, "numbers", list);
-}
-
-json_t *rp_replay_json(const struct rp_replay_result *r)
-{
-    json_t *out = json_pack("{s:I, s:I, s:I, s:b, s:b}", "from", (json_int_t)r->first, "steps", (json_int_t)r->steps, "state_roots",
-                            (json_int_t)r->roots, "start_root", r->start_root, "equal", !r->diverged);
-    const struct rp_state_difference *d = &r->state;
-    if (r->step_s[1] > 0)
-        json_object_set_new(out, "step_s", json_pack("{s:f, s:f, s:b}", "recorded", r->step_s[0], "here", r->step_s[1], "same_device",
-                                                     r->same_device));
-    if (r->diverged)
-        json_object_set_new(out, "divergence", json_pack("{s:I, s:s, s:s, s:s}", "step", (json_int_t)r->step, "quantity", r->quantity,
-                                                         "recorded", r->recorded, "here", r->here));
-    if (r->of_micros)
-        json_object_set_new(out, "micro_batches", micros_json(r));
-    if (r->micro >= 0)
-        json_object_set_new(json_object_get(out, "divergence"), "micro_batch", json_integer((json_int_t)r->micro));
-    if (r->diverged && r->agreed >= 0)
-        json_object_set_new(out, "equal_before_step", json_integer((json_int_t)r->agreed));
-    if (r->reached)
-        json_object_set_new(out, "state_before",
-                            json_pack("{s:f, s:s}", "reach", fmin(r->reach.used, DBL_MAX), "tensor", r->reach.tensor));
-    if (r->reached && r->products.all > 0)
-        json_object_set_new(json_object_get(out, "state_before"), "products_needed",
-                            json_real(rp_products_needed(&r->products)));
-    if (*r->tensor)
-        json_object_set_new(out, "tensors", json_pack("{s:s, s:I}", "first", r->tensor, "differ", (json_int_t)r->tensors));
-    if (r->state_compared && d->tensors)
-        json_object_set_new(out, "state", json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:s, s:s}", "tensors", (json_int_t)d->tensors, "tensor",
-                                                    d->name, "elements", (json_int_t)d->size, "first", (json_int_t)d->first, "last",
-                                                    (json_int_t)d->last, "differ", (json_int_t)d->count, "recorded", d->was, "here",
-                                                    d->here));
-    return out;
 }

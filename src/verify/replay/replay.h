@@ -10,9 +10,9 @@
  * Step S + i of the run is step i of the worker, which starts from the state before step S: the recipe's initialisation
  * where S is 0, else the file `init`, which must have the root recorded there.
  *
- * A step of thousands of micro-batches is checked in parts. A few are drawn at random, so that the signer cannot foresee
- * which, and their forward passes must give the recorded losses. Gradients are not compared: equal losses show that they
- * follow from the state before the step, not that the step was trained.
+ * A step of thousands of micro-batches is checked in parts. A few are drawn at random, so that the signer cannot
+ * foresee which, and their forward passes must give the recorded losses. Gradients are not compared: equal losses show
+ * that they follow from the state before the step, not that the step was trained.
  */
 #pragma once
 
@@ -30,11 +30,13 @@
 struct rp_replay_opts {
     int64_t first;       /* S: the step to begin with */
     int64_t steps;       /* how many to train again */
-    int64_t micros;      /* not 0: of the first of these steps, the losses of that many micro-batches, chosen here, are computed instead */
+    /* not 0: of the first of these steps, the losses of that many micro-batches, chosen here, are computed instead */
+    int64_t micros;
     const char *data;    /* the samples, if the run used its owner's (data.path); NULL: the pinned archive */
     const char *init;    /* the state before step `first`: the file that the run started from, or one saved then */
     const char *state;   /* the owner's state after the last of these steps, to compare element by element; or NULL */
-    const char *save;    /* where to write the state after the last of these steps; or NULL. Not together with `state` */
+    /* where to write the state after the last of these steps; or NULL. Not together with `state` */
+    const char *save;
     const char *store;   /* content-addressed store, NULL: the default */
     const char *signer;   /* fingerprint: of a replication its keyed roots are compared; NULL: they are not */
     const json_t *before; /* the capture of the run; or NULL */
@@ -43,12 +45,15 @@ struct rp_replay_opts {
     struct rp_products *untrained;
     const char *isa;     /* one of RP_ISAS, or NULL */
     int64_t threads;     /* 0: all */
-    uint64_t limit_ns, limit_bytes; /* most time and host memory for it, whatever the bundle asks for; 0: an hour, half of what is free */
-    /* Before the first step; work: "steps 0 to 3"; seconds: estimated shortest and longest time, NULL if unknown. May be NULL. */
+    /* most time and host memory for it, whatever the bundle asks for; 0: an hour, half of what is free */
+    uint64_t limit_ns, limit_bytes;
+    /* Before the first step; work: "steps 0 to 3"; seconds: estimated shortest and longest time, NULL if unknown. May
+     * be NULL. */
     void (*begin)(void *arg, const char *work, const double seconds[2]);
     /* By the check that replays: before it does, what the replay will not show. May be NULL. */
     void (*remark)(void *arg, const char *text);
-    /* Several times a second, with how many are compared so far of what: "step" or "micro-batch"; nonzero stops with RP_INTERRUPTED. May be NULL. */
+    /* Several times a second, with how many are compared so far of what: "step" or "micro-batch"; nonzero stops with
+     * RP_INTERRUPTED. May be NULL. */
     int (*progress)(void *arg, const char *what, int64_t done, int64_t to_do);
     void *arg;
 };
@@ -56,13 +61,15 @@ struct rp_replay_opts {
 struct rp_replay_result {
     int64_t keyed;         /* keyed roots after a step that were compared */
     int64_t first, steps, roots;  /* the first step; how many steps and roots were compared */
-    int64_t micros, of_micros;    /* how many losses of micro-batches were compared, and how many the step has; 0: whole steps */
+    /* how many losses of micro-batches were compared, and how many the step has; 0: whole steps */
+    int64_t micros, of_micros;
     int64_t *micro_batch;         /* [micros] their numbers, ascending */
     int start_root;        /* the state before the first step has the recorded root; 0: none was recorded */
     int diverged;          /* 0: bit-equal */
     int64_t step;          /* first divergent step; first - 1: the state before it */
     int64_t micro;         /* its micro-batch, if `quantity` is micro_losses; else -1 */
-    int64_t agreed;        /* the state before this step had the recorded root; -1: none was compared before the divergence */
+    /* the state before this step had the recorded root; -1: none was compared before the divergence */
+    int64_t agreed;
     const char *quantity;  /* "loss", "grad_norm", "state_root", ... static */
     char recorded[72], here[72];
     char tensor[128];      /* first divergent tensor, or "" if tensor roots were not recorded */

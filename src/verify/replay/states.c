@@ -79,7 +79,8 @@ static int compare_all(struct rp_state_difference *out, const struct pair *p, st
     qsort(order, (size_t)p->here.n, sizeof *order, by_place);
     for (int i = 0; i < p->here.n; i++) {
         struct rp_state_difference d;
-        if (order[i]->dims == 0 && strcmp(order[i]->dtype, "I64") == 0) /* counts batches (train/batch_counts.h), which affect nothing */
+        /* counts batches (train/batch_counts.h), which affect nothing */
+        if (order[i]->dims == 0 && strcmp(order[i]->dtype, "I64") == 0)
             continue;
         if (compare_tensor(&d, p, order[i], err) < 0)
             return -1;

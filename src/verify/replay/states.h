@@ -23,6 +23,8 @@ struct rp_state_difference {
 };
 
 /* RP_MISMATCH: not the same tensors. */
-int rp_states_compare(struct rp_state_difference *out, const char *was, const char *here, struct rp_err *err) rp_must_check;
+int rp_states_compare(struct rp_state_difference *out, const char *was, const char *here,
+                      struct rp_err *err) rp_must_check;
 /* RP_MISMATCH: not the tensors of the recipe's model with its optimizer state. */
-int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct rp_recipe *r, struct rp_err *err) rp_must_check;
+int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct rp_recipe *r,
+                       struct rp_err *err) rp_must_check;
