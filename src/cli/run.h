@@ -1,6 +1,6 @@
 /* One run, from a recipe to a sealed bundle: shared by `run` and `replicate`.
  *
- * What:    rp_run() of cmd_run.c, and where its recipe comes from.
+ * What:    rp_run() of run_session.c, and where its recipe comes from.
  * Flow:    options + recipe -> data, capture, training, bundle, lines of the ledger.
  * Owner:   everything here is borrowed.
  * Extend:  another origin of recipes is another load().
@@ -28,4 +28,5 @@ struct rp_run_from {
     const struct rp_buf *text;     /* of standard input, for the operand "-"; NULL: where names the recipe */
     const struct rp_original *first;  /* NULL: not a replication */
 };
-int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err) rp_must_check;
+int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from,
+           struct rp_err *err) rp_must_check;

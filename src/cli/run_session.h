@@ -1,9 +1,9 @@
-/* One run while it happens: what cmd_run.c and its parts share.
+/* One run while it happens: what the run_*.c files share.
  *
- * What:    the state from the options to the sealed bundle; run_plan.c has the ranks' layout and the memory plan, run_documents.c what goes into
- *          the bundle.
- * Flow:    cmd_run.c fills it in the order of the fields.
- * Owner:   cmd_run.c frees what it owns.
+ * What:    the state from the options to the sealed bundle; run_plan.c has the ranks' layout and the memory plan,
+ *          run_documents.c what goes into the bundle.
+ * Flow:    run_session.c fills it in the order of the fields.
+ * Owner:   run_session.c frees what it owns.
  * Extend:  a field, and its end in run_fini().
  */
 #pragma once
@@ -113,7 +113,8 @@ struct rp_degrees rp_run_default_layout(const struct rp_recipe *r, int n); /* of
 int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err) rp_must_check;
 int rp_run_make_plan(struct rp_run_session *r, struct rp_err *err) rp_must_check; /* of rank 0 */
 int rp_run_show_plan(struct rp_run_session *r, struct rp_err *err) rp_must_check; /* --plan */
-int64_t rp_run_degrees_of(const struct rp_recipe *r);                             /* ranks whose arithmetic the recipe has */
+/* ranks whose arithmetic the recipe has */
+int64_t rp_run_degrees_of(const struct rp_recipe *r);
 
 /* ---- run_profile.c ---- */
 

@@ -2,8 +2,8 @@
  * others train their ranks, capture their machines and pass everything on.
  *
  * What:    joining, with the comparison of everything that has to be equal; captures of all hosts; the part of the others.
- * Flow:    options, environment -> rp_run_job_detect(); recipe and samples -> rp_run_job_join(); process 0 goes on in cmd_run.c with the workers of
- *          all (worker/group.h), the others in rp_run_job_follow().
+ * Flow:    options, environment -> rp_run_job_detect(); recipe and samples -> rp_run_job_join(); process 0
+ *          goes on in cli/run_session.c with the workers of all (worker/group.h), the others in rp_run_job_follow().
  * Owner:   struct rp_run_job owns its connections: rp_run_job_fini().
  * Extend:  another quantity that has to be equal is a line of facts_of().
  *
