@@ -1,0 +1,216 @@
+/* ResNet-50: forward and backward passes. */
+#include "model/resnet50.h"
+
+#include "base/buf.h"
+#include "model/nn/linear.h"
+
+/* ---- forward ---- */
+
+/* x and statistics of a. */
+static void convolve(struct rp_resnet *m, struct rp_conv_norm *a, const rp_stored *in)
+{
+    struct rp_dev *dev = m->net.dev;
+    dev->op->conv_forward(dev, a->x, rp_net_statistic(&m->net, a->running_mean), in, a->w, &a->c, m->net.work);
+}
+
+/* The arguments of the norm of a's x. */
+static struct rp_batchnorm norm_of(const struct rp_resnet *m, const struct rp_conv_norm *a, rp_stored *y,
+                                   const rp_stored *add, int relu)
+{
+    return (struct rp_batchnorm){.rows = (int)rp_conv_rows(&a->c), .width = a->c.out_c, .eps = m->eps, .relu = relu,
+                                 .x = a->x, .mean = rp_net_statistic(&m->net, a->running_mean), .gamma = a->gamma,
+                                 .beta = a->beta, .add = add, .y = y, .var = rp_net_statistic(&m->net, a->running_var),
+                                 .rstd = a->rstd, .work = m->net.work};
+}
+
+/* y = norm of a's x, + add. */
+static void normalise(struct rp_resnet *m, const struct rp_conv_norm *a, rp_stored *y, const rp_stored *add, int relu)
+{
+    const struct rp_batchnorm n = norm_of(m, a, y, add, relu);
+    m->net.dev->op->batchnorm_forward(m->net.dev, &n);
+}
+
+static void block_forward(struct rp_resnet *m, struct rp_resnet_block *k, const rp_stored *x)
+{
+    const rp_stored *add = x, *in = x;
+    if (k->shortcut.c.out_c) {
+        convolve(m, &k->shortcut, x);
+        normalise(m, &k->shortcut, k->y, NULL, 0);
+        add = k->y;
+    }
+    for (int i = 0; i < 2; i++) {
+        convolve(m, &k->conv[i], in);
+        normalise(m, &k->conv[i], k->conv[i].y, NULL, 1);
+        in = k->conv[i].y;
+    }
+    convolve(m, &k->conv[2], in);
+    normalise(m, &k->conv[2], k->y, add, 1);
+}
+
+/* loss[1] = decay/2 * sum of squares of every weight that decays */
+static void squared_weights(struct rp_resnet *m)
+{
+    struct rp_dev *dev = m->net.dev;
+    const struct rp_tensors *l = &m->net.tensors[RP_WEIGHT];
+    float *tensor = m->squares, *chunk = m->squares + l->n;
+    size_t before = 0;
+    int n = 0;
+    if (m->decay_loss == 0) {
+        dev->op->fill(dev, m->net.loss + 1, 0.0f, 1);
+        return;
+    }
+    for (int i = 0; i < l->n; before += rp_tensor_parts(&l->t[i++], 1, RP_NORM_CHUNK)) {
+        char name[RP_TENSOR_NAME];
+        const struct rp_tensor *t = &l->t[i];
+        if (rp_name_excluded(rp_tensor_name(name, t), m->excluded))
+            continue;
+        if (!m->net.squares)
+            dev->op->square_sums(dev, chunk, rp_tensor_in(m->net.masters, t), 1.0f, t->count);
+        dev->op->tree_sum(dev, tensor + n++, m->net.squares ? m->net.squares + before : chunk,
+                          rp_tensor_parts(t, 1, RP_NORM_CHUNK));
+    }
+    dev->op->tree_sum(dev, chunk, tensor, (size_t)n);
+    dev->op->fill(dev, m->half, m->decay_loss, 1);
+    dev->op->weighted_sum(dev, m->net.loss + 1, chunk, m->half, 1);
+}
+
+static void classify(struct rp_resnet *m, const struct rp_resnet_input *in, const struct rp_conv *last,
+                     const rp_stored *x)
+{
+    struct rp_dev *dev = m->net.dev;
+    const int b = (int)m->net.batch, f = last->out_c, n = m->classes;
+    dev->op->avgpool_forward(dev, m->features, x, b, last->out_h * last->out_w, f);
+    rp_linear_forward(dev, m->logits, m->features, m->fc_w, m->fc_b, b, f, n, 0);
+    dev->op->argmax_rows(dev, m->best, m->logits, n, b, n);
+    if (m->smoothing > 0)
+        dev->op->softmax_xent_smoothed(dev, m->loss, m->logits, n, in->label, in->coef, m->net.loss_scale, b, n,
+                                       m->smoothing);
+    else
+        dev->op->softmax_xent(dev, m->loss, m->logits, n, in->label, in->coef, m->net.loss_scale, b, n, 1);
+    dev->op->weighted_sum(dev, m->net.loss, m->loss, in->coef, b);
+}
+
+int rp_resnet_forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
+{
+    struct rp_resnet *m = (struct rp_resnet *)net;
+    const struct rp_resnet_input *in = (const struct rp_resnet_input *)input;
+    struct rp_dev *dev = net->dev;
+    dev->op->scale_pixels(dev, m->image, in->image, m->scale, m->shift,
+                          (size_t)net->batch * (size_t)m->size * (size_t)m->size, 3);
+    convolve(m, &m->stem, m->image);
+    normalise(m, &m->stem, m->stem.y, NULL, 1);
+    dev->op->maxpool_forward(dev, m->pooled, m->which, m->stem.y, &m->pool);
+    const rp_stored *x = m->pooled;
+    for (int i = 0; i < m->all; i++) {
+        if (rp_net_alive(net, err) < 0)
+            return -1;
+        block_forward(m, &m->block[i], x);
+        x = m->block[i].y;
+    }
+    classify(m, in, &m->block[m->all - 1].conv[2].c, x);
+    squared_weights(m);
+    return 0;
+}
+
+/* Images whose class has the largest logit. */
+int rp_resnet_measure(struct rp_net *net, struct rp_input *input, struct rp_err *err)
+{
+    const struct rp_resnet *m = (const struct rp_resnet *)net;
+    const struct rp_resnet_input *in = (const struct rp_resnet_input *)input;
+    const size_t bytes = (size_t)net->batch * sizeof(int32_t);
+    RP_FREE int32_t *best = rp_alloc(bytes), *label = rp_alloc(bytes);
+    if (net->dev->backend->download(net->dev, best, m->best, bytes, err) < 0 ||
+        net->dev->backend->download(net->dev, label, in->label, bytes, err) < 0)
+        return -1;
+    input->counter[0] = 0;
+    for (int64_t b = 0; b < net->batch; b++)
+        input->counter[0] += best[b] == label[b];
+    return 0;
+}
+
+/* ---- backward ---- */
+
+/* dx (may be dy) = gradient of a's x; y: its output, where a relu follows, or NULL. add: gradient of what was added, or
+ * NULL. */
+static void norm_backward(struct rp_resnet *m, const struct rp_conv_norm *a, rp_stored *dx, rp_stored *add,
+                          const rp_stored *dy, const rp_stored *y)
+{
+    const struct rp_batchnorm_grad g = {.rows = (int)rp_conv_rows(&a->c), .width = a->c.out_c, .dy = dy, .x = a->x,
+                                        .y = y, .mean = rp_net_statistic(&m->net, a->running_mean), .rstd = a->rstd,
+                                        .gamma = a->gamma, .dx = dx, .dadd = add,
+                                        .dgamma = rp_net_vector_grad(&m->net, a->gamma),
+                                        .dbeta = rp_net_vector_grad(&m->net, a->beta), .work = m->net.work};
+    m->net.dev->op->batchnorm_backward(m->net.dev, &g);
+}
+
+static void weight_gradient(struct rp_resnet *m, const struct rp_conv_norm *a, const rp_stored *dy, const rp_stored *x)
+{
+    m->net.dev->op->conv_wgrad(m->net.dev, rp_net_grad(&m->net, a->w), dy, x, &a->c, m->dw_work);
+}
+
+static void input_gradient(struct rp_resnet *m, const struct rp_conv_norm *a, rp_stored *dx, const rp_stored *dy,
+                           const rp_stored *add)
+{
+    m->net.dev->op->conv_dgrad(m->net.dev, dx, dy, a->w, add, &a->c);
+}
+
+static void recompute_norm(struct rp_resnet *m, const struct rp_conv_norm *a)
+{
+    const struct rp_batchnorm n = norm_of(m, a, a->y, NULL, 1);
+    if (m->recompute != RP_RECOMPUTE_none)
+        m->net.dev->op->batchnorm_apply(m->net.dev, &n);
+}
+
+/* The gradient of the block's output, in *grad, becomes that of its input. */
+static void block_backward(struct rp_resnet *m, const struct rp_resnet_block *k, rp_stored **grad, rp_stored **other,
+                           const rp_stored *x)
+{
+    const struct rp_conv_norm *a = k->conv;
+    recompute_norm(m, &a[0]);
+    recompute_norm(m, &a[1]);
+    norm_backward(m, &a[2], *other, *grad, *grad, k->y);
+    weight_gradient(m, &a[2], *other, a[1].y);
+    input_gradient(m, &a[2], m->inner[1], *other, NULL);
+    norm_backward(m, &a[1], m->inner[1], NULL, m->inner[1], a[1].y);
+    weight_gradient(m, &a[1], m->inner[1], a[0].y);
+    input_gradient(m, &a[1], m->inner[0], m->inner[1], NULL);
+    norm_backward(m, &a[0], m->inner[0], NULL, m->inner[0], a[0].y);
+    weight_gradient(m, &a[0], m->inner[0], x);
+    if (k->shortcut.c.out_c) {
+        norm_backward(m, &k->shortcut, *grad, NULL, *grad, NULL);
+        weight_gradient(m, &k->shortcut, *grad, x);
+        input_gradient(m, &k->shortcut, *other, *grad, NULL);
+        rp_stored *t = *grad;
+        *grad = *other;
+        *other = t;
+    }
+    input_gradient(m, &a[0], *grad, m->inner[0], *grad);
+}
+
+int rp_resnet_backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
+{
+    struct rp_resnet *m = (struct rp_resnet *)net;
+    struct rp_dev *dev = net->dev;
+    const struct rp_conv *last = &m->block[m->all - 1].conv[2].c;
+    const int b = (int)net->batch, f = last->out_c, n = m->classes;
+    rp_stored *grad = m->grad, *other = m->other;
+    (void)input;
+    rp_net_watch_gradient(net, m->logits, (size_t)b * (size_t)n);
+    if (rp_net_alive(net, err) < 0)
+        return -1;
+    dev->op->colsum(dev, rp_net_vector_grad(net, m->fc_b), m->logits, b, n, net->work);
+    rp_linear_wgrad(dev, rp_net_grad(net, m->fc_w), m->logits, m->features, b, f, n, 0);
+    rp_linear_dgrad(dev, m->features, m->logits, m->fc_w, NULL, b, f, n, 0);
+    dev->op->avgpool_backward(dev, grad, m->features, b, last->out_h * last->out_w, f);
+    rp_net_gradients_ready(net, m->all + 1);
+    for (int i = m->all - 1; i >= 0; i--) {
+        if (rp_net_alive(net, err) < 0)
+            return -1;
+        block_backward(m, &m->block[i], &grad, &other, i ? m->block[i - 1].y : m->pooled);
+        rp_net_gradients_ready(net, i + 1);
+    }
+    dev->op->maxpool_backward(dev, other, grad, m->which, &m->pool);
+    norm_backward(m, &m->stem, other, NULL, other, m->stem.y);
+    weight_gradient(m, &m->stem, other, m->image);
+    return 0;
+}
