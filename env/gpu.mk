@@ -64,7 +64,9 @@ device_env := NVCC= NVRTC='$(gpu)/nvrtc $(cuda)/lib/libnvrtc.so.12'
 endif
 $(gpu)/flags: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)printf '%s\n' '$(gpu_line)' '$(cuda)' "`$(CC) --version | sed 1q`" $(gpu_sources) | $(call if_changed,$@)
+	$(Q)printf '%s\n' '$(gpu_line)' '$(cuda)' "`$(CC) --version | sed 1q`" | $(call if_changed,$@)
+$(gpu)/files: FORCE | $(gpu)/flags
+	$(Q)printf '%s\n' $(gpu_sources) | $(call if_changed,$@)
 $(gpu)/include: $(gpu)/flags $(cuda_ready)
 	$(Q)mkdir -p $(gpu)/linked && ln -sfn $(addprefix $(sysroot)/include/,openssl yaml.h zlib.h zconf.h zstd.h zstd_errors.h jpeglib.h jconfig.h jmorecfg.h jerror.h) $(gpu)/linked/ && ln -sfn $(cuda)/include $@
 $(gpu)/%.o: %.c $(gpu)/flags $(sysroot)/sources.txt | $(gpu)/include
@@ -107,7 +109,7 @@ $(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
 -include $(addsuffix .d,$(device))
 
 gpu_objects := $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/gen/images.o $(gpu)/gen/images_bytes.o
-$(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(cuda_ready)
+$(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(gpu)/files $(cuda_ready)
 	$(call say,LD,$@)
 	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(addprefix $(sysroot)/lib/,libssl.a libcrypto.a libzstd.a libjpeg.a libz.a)
 $(gpu)/compress: env/gpu/compress.c $(gpu)/flags $(sysroot)/sources.txt
