@@ -379,19 +379,18 @@ void rp_hex(char *out, const void *data, size_t n)
     out[2 * n] = 0;
 }
 
-/* Value of each hex digit, plus 1; 0: not one. */
-static const unsigned char hex_value[256] = {
+const unsigned char rp_hex_value[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
     ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
-    ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+    ['A'] = 27, ['B'] = 28, ['C'] = 29, ['D'] = 30, ['E'] = 31, ['F'] = 32,
 };
 
 int rp_unhex(void *out, size_t n, const char *hex)
 {
     unsigned char *p = out;
     for (size_t i = 0; i < n; i++) {
-        const int hi = hex_value[(unsigned char)hex[2 * i]] - 1;
-        const int lo = hi < 0 ? -1 : hex_value[(unsigned char)hex[2 * i + 1]] - 1;
+        const int hi = rp_hex_digit_any(hex[2 * i]);
+        const int lo = hi < 0 ? -1 : rp_hex_digit_any(hex[2 * i + 1]);
         if (lo < 0)
             return -1;
         p[i] = (unsigned char)(hi << 4 | lo);

@@ -95,6 +95,20 @@ char *rp_path_next_to(const char *file, const char *path); /* as seen from the f
  * $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid>. *named (or NULL): 1 if the user named it. */
 char *rp_store_path(const char *store, int *named);
 
+/* By character: the value of a hex digit plus 1, plus 16 more in upper case; 0: another character. */
+extern const unsigned char rp_hex_value[256];
+/* The value of a lower-case hex digit, or of one in any case; -1: another character. Without branches, which random
+ * digits mispredict. */
+static inline int rp_hex_digit(char c)
+{
+    const int value = rp_hex_value[(unsigned char)c];
+    return value - 1 < 16 ? value - 1 : -1;
+}
+static inline int rp_hex_digit_any(char c)
+{
+    const int value = rp_hex_value[(unsigned char)c];
+    return value ? (value - 1) & 15 : -1;
+}
 /* lower-case hex; out has 2*n+1 bytes */
 void rp_hex(char *out, const void *data, size_t n);
 int rp_unhex(void *out, size_t n, const char *hex); /* exactly 2*n digits, 0 or -1 */

@@ -274,7 +274,7 @@ static uint64_t unhex_normal(const char *p, const char *end)
     int digits = 0, exponent = 0;
     if (p < end && *p == '.') {
         for (p++; p < end && digits <= 6; p++, digits++) {
-            const int value = *p >= '0' && *p <= '9' ? *p - '0' : *p >= 'a' && *p <= 'f' ? *p - 'a' + 10 : -1;
+            const int value = rp_hex_digit(*p);
             if (value < 0)
                 break;
             fraction = fraction << 4 | (unsigned)value;

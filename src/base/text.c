@@ -82,16 +82,10 @@ const char *rp_s(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-/* Without branches, which random digits mispredict. */
-static int is_hex_digit(char c)
-{
-    return ((unsigned)(c - '0') < 10) | ((unsigned)(c - 'a') < 6);
-}
-
 int rp_is_sha256(const char *text)
 {
     int n = 0;
-    while (is_hex_digit(text[n]))
+    while (rp_hex_digit(text[n]) >= 0)
         n++;
     return n == 64 && !text[n];
 }

@@ -167,14 +167,6 @@ static int has_random_setting(const char *text)
 
 /* ---- encoded texts ---- */
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 char *rp_percent_decoded(const char *text, size_t size)
 {
     RP_BUF out = {0};
@@ -182,8 +174,8 @@ char *rp_percent_decoded(const char *text, size_t size)
     if (!memchr(text, '%', size))
         return NULL;
     for (size_t i = 0; i < size; i++) {
-        int high = text[i] == '%' && i + 2 < size ? hex_digit(text[i + 1]) : -1,
-            low = high < 0 ? -1 : hex_digit(text[i + 2]);
+        int high = text[i] == '%' && i + 2 < size ? rp_hex_digit_any(text[i + 1]) : -1,
+            low = high < 0 ? -1 : rp_hex_digit_any(text[i + 2]);
         char c = low < 0 ? text[i] : (char)(high << 4 | low);
         c = c ? c : ' ';
         rp_buf_add(&out, &c, 1);
