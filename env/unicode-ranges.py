@@ -2,8 +2,8 @@
 """Write src/data/text/unicode.def: the letters and numbers of Unicode 16.0, as ranges.
 
 usage: unicode-ranges.py >src/data/text/unicode.def
-Needs Python 3.14, or the package unicodedata2 16.0.0: other versions know other letters. 16.0 is the version of the tokenizers package 0.23,
-which tests/oracle/bpe.py compares with.
+Needs Python 3.14, or the package unicodedata2 16.0.0: other versions know other letters. 16.0 is the version of the
+tokenizers package 0.23, which tests/oracle/bpe.py compares with.
 """
 import sys
 import unicodedata
@@ -21,5 +21,11 @@ for c in range(0x110000):
         ranges[-1][2] = c
     elif kind:
         ranges.append([kind, c, c])
-for i in range(0, len(ranges), 5):
-    print(" ".join(f"{kind}(0x{first:x}, 0x{last:x})" for kind, first, last in ranges[i:i + 5]))
+line = ""
+for kind, first, last in ranges:
+    item = f"{kind}(0x{first:x}, 0x{last:x})"
+    if line and len(line) + 1 + len(item) > 120:
+        print(line)
+        line = ""
+    line += " " * bool(line) + item
+print(line)

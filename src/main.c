@@ -1,4 +1,5 @@
-/* Entry point: the training worker when re-executed as one, a process of a job that ssh started, else the command line. */
+/* Entry point: the training worker when re-executed as one, a process of a job that ssh started, else the command
+ * line. */
 #include "base/json_memory.h"
 #include "cli/cli.h"
 #include "cli/host_process.h"

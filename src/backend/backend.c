@@ -20,8 +20,9 @@ const struct rp_backend *rp_backend_find(const struct rp_backend *const *list, c
 const char *rp_class_name(enum rp_class c)
 {
     static const char *const names[RP_CLASS_COUNT] = {
-        [RP_CLASS_PARAMETERS] = "parameters",   [RP_CLASS_GRADIENTS] = "gradients", [RP_CLASS_OPTIMIZER] = "optimizer state",
-        [RP_CLASS_ACTIVATIONS] = "activations", [RP_CLASS_SCRATCH] = "scratch",     [RP_CLASS_INPUT] = "input batches",
+        [RP_CLASS_PARAMETERS] = "parameters",     [RP_CLASS_GRADIENTS] = "gradients",
+        [RP_CLASS_OPTIMIZER] = "optimizer state", [RP_CLASS_ACTIVATIONS] = "activations",
+        [RP_CLASS_SCRATCH] = "scratch",           [RP_CLASS_INPUT] = "input batches",
         [RP_CLASS_BACKEND] = "backend buffers"};
     return (unsigned)c < RP_CLASS_COUNT ? names[c] : "?";
 }
@@ -50,8 +51,8 @@ int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt
     if (rp_use_is_attention(u))
         snprintf(shape, sizeof shape, "over %d keys of %d", u->seq, u->head_dim);
     else if (rp_op_is_conv(u->op))
-        snprintf(shape, sizeof shape, "of %d x %d x %d x %d to %d x %d x %d", v->batch, v->in_h, v->in_w, v->in_c, v->out_h, v->out_w,
-                 v->out_c);
+        snprintf(shape, sizeof shape, "of %d x %d x %d x %d to %d x %d x %d", v->batch, v->in_h, v->in_w, v->in_c,
+                 v->out_h, v->out_w, v->out_c);
     else if (u->op == RP_OP_gemm)
         snprintf(shape, sizeof shape, "of %d x %d x %d", u->rows, u->width, u->depth);
     else
@@ -61,8 +62,9 @@ int rp_use_refuse(const struct rp_op_use *u, struct rp_err *err, const char *fmt
 
 int rp_use_limit(const struct rp_op_use *u, const char *what, double is, double most, struct rp_err *err)
 {
-    return is <= most ? 0 : rp_use_refuse(u, err, "has %.0f %s, at most %.0f are supported; try a smaller train.batch_size", is, what,
-                                          most);
+    return is <= most ? 0
+                      : rp_use_refuse(u, err, "has %.0f %s, at most %.0f are supported; try a smaller train.batch_size",
+                                      is, what, most);
 }
 
 static double larger(double a, double b)
@@ -75,7 +77,8 @@ int rp_use_check(const struct rp_op_use *u, const char *backend, struct rp_err *
     RP_BUG_IF((unsigned)u->op >= RP_OP_COUNT || u->rows < 0 || u->width < 0 || u->depth < 0);
     RP_BUG_IF(u->batch < 0 || u->seq < 0 || u->heads < 0 || u->head_dim < 0);
     if (!(rp_op_info[u->op].types >> u->dtype & 1))
-        return rp_use_refuse(u, err, "is not computed in %s by the %s backend, only in F32; set train.precision to fp32",
+        return rp_use_refuse(u, err,
+                             "is not computed in %s by the %s backend, only in F32; set train.precision to fp32",
                              rp_dtype_name(u->dtype), backend);
     double rows = u->rows, width = u->width, depth = 1;
     if (u->op == RP_OP_gemm)
@@ -101,13 +104,15 @@ int rp_use_check(const struct rp_op_use *u, const char *backend, struct rp_err *
 static int check_numerics(const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err)
 {
     if (rp_is_mixed(o->numerics) && !b->mixed)
-        return rp_fail(err, RP_UNAVAILABLE, "the %s backend computes in strict fp32 alone, not in %s: take --backend cpu, or set "
-                       "train.precision to fp32", b->name, rp_numerics_name(o->numerics));
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the %s backend computes in strict fp32 alone, not in %s: take --backend cpu, or set "
+                       "train.precision to fp32",
+                       b->name, rp_numerics_name(o->numerics));
     return 0;
 }
 
-int rp_backend_ask(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use, int n, size_t *workspace,
-                   struct rp_err *err)
+int rp_backend_ask(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use, int n,
+                   size_t *workspace, struct rp_err *err)
 {
     *workspace = 0;
     if (check_numerics(b, o, err) < 0)
@@ -121,8 +126,8 @@ int rp_backend_ask(const struct rp_backend *b, const struct rp_device_opts *o, c
     return 0;
 }
 
-struct rp_dev *rp_backend_open(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use, int n,
-                               struct rp_err *err)
+struct rp_dev *rp_backend_open(const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_op_use *use,
+                               int n, struct rp_err *err)
 {
     size_t workspace;
     return rp_backend_ask(b, o, use, n, &workspace, err) < 0 ? NULL : b->open(o, workspace, err);
@@ -135,8 +140,9 @@ static json_t *proof_json(const struct rp_device_proof *p)
     const int proved = strcmp(p->outcome, "proved") == 0;
     if (!*p->outcome)
         return NULL;
-    return json_pack("{s:s, s:s?, s:o, s:s?}", "outcome", p->outcome, "sums_sha256", proved ? p->sums_sha256 : NULL, "edges",
-                     proved ? json_integer(p->edges) : json_null(), "instruction", proved ? p->instruction : NULL);
+    return json_pack("{s:s, s:s?, s:o, s:s?}", "outcome", p->outcome, "sums_sha256", proved ? p->sums_sha256 : NULL,
+                     "edges", proved ? json_integer(p->edges) : json_null(), "instruction",
+                     proved ? p->instruction : NULL);
 }
 
 json_t *rp_device_json(const struct rp_device_info *d)
@@ -144,9 +150,11 @@ json_t *rp_device_json(const struct rp_device_info *d)
     char capability[24];
     snprintf(capability, sizeof capability, "%d.%d", d->major, d->minor);
     if (strcmp(d->kind, "cpu") == 0)
-        return json_pack("{s:s, s:s, s:s, s:i}", "kind", d->kind, "name", d->name, "isa", d->isa, "threads", d->threads);
-    return json_pack("{s:s, s:s, s:i, s:s, s:s*, s:o*}", "kind", d->kind, "name", d->name, "index", d->index, "compute_capability", capability,
-                     "pci_address", *d->pci_address ? d->pci_address : NULL, "tensor_core", proof_json(&d->proof));
+        return json_pack("{s:s, s:s, s:s, s:i}", "kind", d->kind, "name", d->name, "isa", d->isa, "threads",
+                         d->threads);
+    return json_pack("{s:s, s:s, s:i, s:s, s:s*, s:o*}", "kind", d->kind, "name", d->name, "index", d->index,
+                     "compute_capability", capability, "pci_address", *d->pci_address ? d->pci_address : NULL,
+                     "tensor_core", proof_json(&d->proof));
 }
 
 int rp_device_from_json(struct rp_device_info *out, const json_t *j)
@@ -167,7 +175,8 @@ const char *rp_device_text(char text[RP_DEVICE_TEXT], const json_t *j)
     if (rp_device_from_json(&d, j) < 0)
         snprintf(text, RP_DEVICE_TEXT, "unknown");
     else if (strcmp(d.kind, "cpu") == 0)
-        snprintf(text, RP_DEVICE_TEXT, "%s%s%s, %d thread%s", d.name, *d.name ? ", " : "", d.isa, d.threads, d.threads == 1 ? "" : "s");
+        snprintf(text, RP_DEVICE_TEXT, "%s%s%s, %d thread%s", d.name, *d.name ? ", " : "", d.isa, d.threads,
+                 d.threads == 1 ? "" : "s");
     else
         snprintf(text, RP_DEVICE_TEXT, "%s, device %d, compute capability %d.%d", d.name, d.index, d.major, d.minor);
     return text;

@@ -40,21 +40,22 @@ struct call {
 
 static void run_gemm(struct bench *b, const struct call *c)
 {
-    struct rp_gemm g = {.ta = c->ta, .tb = c->tb, .m = (int)c->m, .n = (int)c->n, .k = (int)c->k, .segment = c->segment, .a = b->x,
-                        .lda = c->ta ? c->m : c->k, .b = b->w, .ldb = c->tb ? c->k : c->n, .c = b->y, .ldc = c->n};
+    struct rp_gemm g = {.ta = c->ta, .tb = c->tb, .m = (int)c->m, .n = (int)c->n, .k = (int)c->k, .segment = c->segment,
+                        .a = b->x, .lda = c->ta ? c->m : c->k, .b = b->w, .ldb = c->tb ? c->k : c->n, .c = b->y,
+                        .ldc = c->n};
     b->dev->op->gemm(b->dev, &g);
 }
 
 static struct rp_dropout dropout(long rows_per_sample)
 {
-    return (struct rp_dropout){.seed = 1, .step = 2, .site = 3, .rows_per_sample = (int)rows_per_sample, .threshold = 429496729u,
-                               .scale = 1.0f / 0.9f};
+    return (struct rp_dropout){.seed = 1, .step = 2, .site = 3, .rows_per_sample = (int)rows_per_sample,
+                               .threshold = 429496729u, .scale = 1.0f / 0.9f};
 }
 
 static struct rp_attention attention(const struct bench *b, const struct call *c)
 {
-    struct rp_attention a = {.batch = (int)c->m, .seq = (int)c->n, .heads = 12, .head_dim = 64, .scale = 0.125f, .key_mask = b->keys,
-                             .drop = dropout(12 * c->n)};
+    struct rp_attention a = {.batch = (int)c->m, .seq = (int)c->n, .heads = 12, .head_dim = 64, .scale = 0.125f,
+                             .key_mask = b->keys, .drop = dropout(12 * c->n)};
     if (c->dim) {
         a.heads = c->heads;
         a.head_dim = c->dim;
@@ -217,15 +218,16 @@ static int causal(struct call *out)
     static const struct {
         int batch, seq, heads, dim;
         const char *name;
-    } sizes[] = {{4, 1024, 12, 64, "12 heads of 64"}, {2, 2048, 12, 64, "12 heads of 64"}, {1, 8192, 2, 64, "2 heads of 64"},
-                 {4, 1024, 8, 96, "8 heads of 96"},   {4, 1024, 6, 128, "6 heads of 128"}};
+    } sizes[] = {{4, 1024, 12, 64, "12 heads of 64"}, {2, 2048, 12, 64, "12 heads of 64"},
+                 {1, 8192, 2, 64, "2 heads of 64"}, {4, 1024, 8, 96, "8 heads of 96"},
+                 {4, 1024, 6, 128, "6 heads of 128"}};
     int n = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         double tokens = (double)sizes[i].batch * sizes[i].seq, width = (double)sizes[i].heads * sizes[i].dim;
         double pairs = tokens * (sizes[i].seq + 1) / 2;
-        struct call c = {.run = run_attention, .what = "causal attention forward", .name = sizes[i].name, .m = sizes[i].batch,
-                         .n = sizes[i].seq, .heads = sizes[i].heads, .dim = sizes[i].dim, .flops = 4.0 * pairs * width,
-                         .bytes = 4.0 * 4.0 * tokens * width};
+        struct call c = {.run = run_attention, .what = "causal attention forward", .name = sizes[i].name,
+                         .m = sizes[i].batch, .n = sizes[i].seq, .heads = sizes[i].heads, .dim = sizes[i].dim,
+                         .flops = 4.0 * pairs * width, .bytes = 4.0 * 4.0 * tokens * width};
         out[n++] = c;
         c.run = run_attention_backward;
         c.what = "causal attention backward";
@@ -262,11 +264,13 @@ static int convolutions(struct call *out)
     for (size_t d = 0; d < sizeof directions / sizeof *directions; d++)
         for (size_t i = d == 1; i < sizeof sizes / sizeof *sizes; i++) { /* images have no gradient */
             const int size = sizes[i].size, to = (size - 1) / sizes[i].stride + 1, pad = sizes[i].kernel / 2;
-            struct call c = {.run = directions[d].run, .what = directions[d].what, .name = sizes[i].name, .m = CONV_BATCH, .n = size,
-                             .k = sizes[i].in};
-            c.conv = (struct rp_conv){CONV_BATCH, size, size, sizes[i].in, to, to, sizes[i].out, sizes[i].kernel, sizes[i].kernel,
-                                      sizes[i].stride, pad, pad};
-            const double outputs = (double)rp_conv_rows(&c.conv) * c.conv.out_c, weights = (double)rp_conv_taps(&c.conv) * c.conv.out_c;
+            struct call c = {.run = directions[d].run, .what = directions[d].what, .name = sizes[i].name,
+                             .m = CONV_BATCH, .n = size, .k = sizes[i].in};
+            c.conv = (struct rp_conv){
+                CONV_BATCH,      size, size, sizes[i].in, to, to, sizes[i].out, sizes[i].kernel, sizes[i].kernel,
+                sizes[i].stride, pad,  pad};
+            const double outputs = (double)rp_conv_rows(&c.conv) * c.conv.out_c,
+                         weights = (double)rp_conv_taps(&c.conv) * c.conv.out_c;
             c.flops = 2.0 * outputs * rp_conv_taps(&c.conv);
             c.bytes = 4.0 * (outputs + weights + (double)CONV_BATCH * size * size * c.conv.in_c);
             out[n++] = c;
@@ -274,7 +278,8 @@ static int convolutions(struct call *out)
     return n;
 }
 
-/* Attention at three sizes, then operations limited by memory: how many tensors of rows x width each reads or writes. */
+/* Attention at three sizes, then operations limited by memory: how many tensors of rows x width each reads or
+ * writes. */
 static int others(struct call *out)
 {
     static const long sizes[][2] = {{32, 128}, {96, 128}, {8, 512}};
@@ -291,31 +296,37 @@ static int others(struct call *out)
         {run_layernorm_backward, "layer norm backward", ROWS, HIDDEN, 4},
         {run_gelu, "GELU", ROWS, INNER, 2}, {run_gelu_backward, "GELU backward", ROWS, INNER, 3},
         {run_gelu_tanh, "tanh GELU", ROWS, INNER, 2}, {run_gelu_tanh_backward, "tanh GELU backward", ROWS, INNER, 3},
-        {run_batch_norm, "batch norm, ReLU", 100352, 256, 3}, {run_batch_norm_backward, "batch norm, ReLU backward", 100352, 256, 7},
-        {run_add, "add", ROWS, INNER, 3}, {run_adam, "AdamW", ROWS, INNER, 7},
-        {run_norm, "sum of squares", ROWS, INNER, 1}, {run_digest, "SHA-256 of a state", 4096, INNER, 1},
+        {run_batch_norm, "batch norm, ReLU", 100352, 256, 3},
+        {run_batch_norm_backward, "batch norm, ReLU backward", 100352, 256, 7}, {run_add, "add", ROWS, INNER, 3},
+        {run_adam, "AdamW", ROWS, INNER, 7}, {run_norm, "sum of squares", ROWS, INNER, 1},
+        {run_digest, "SHA-256 of a state", 4096, INNER, 1},
     };
     int n = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         double tokens = (double)(sizes[i][0] * sizes[i][1]), s = (double)sizes[i][1];
-        out[n++] = (struct call){.run = run_attention, .what = "attention forward", .name = "", .m = sizes[i][0], .n = sizes[i][1],
-                                 .flops = 4.0 * tokens * s * HIDDEN, .bytes = 4.0 * 4.0 * tokens * HIDDEN};
-        out[n++] = (struct call){.run = run_attention_backward, .what = "attention backward", .name = "", .m = sizes[i][0],
-                                 .n = sizes[i][1], .flops = 10.0 * tokens * s * HIDDEN, .bytes = 4.0 * 8.0 * tokens * HIDDEN};
+        out[n++] = (struct call){.run = run_attention, .what = "attention forward", .name = "", .m = sizes[i][0],
+                                 .n = sizes[i][1], .flops = 4.0 * tokens * s * HIDDEN,
+                                 .bytes = 4.0 * 4.0 * tokens * HIDDEN};
+        out[n++] = (struct call){.run = run_attention_backward, .what = "attention backward", .name = "",
+                                 .m = sizes[i][0], .n = sizes[i][1], .flops = 10.0 * tokens * s * HIDDEN,
+                                 .bytes = 4.0 * 8.0 * tokens * HIDDEN};
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        out[n++] = (struct call){.run = rows[i].run, .what = rows[i].what, .name = "", .m = rows[i].rows, .n = rows[i].width,
+        out[n++] = (struct call){.run = rows[i].run, .what = rows[i].what, .name = "", .m = rows[i].rows,
+                                 .n = rows[i].width,
                                  .bytes = 4.0 * rows[i].tensors * (double)rows[i].rows * (double)rows[i].width};
     return n;
 }
 
 /* Not every GPU supports long sequences. Fills *use for causal attention and convolutions. */
-static int is_supported(const struct rp_backend *b, const struct rp_device_opts *o, const struct call *c, struct rp_op_use *use)
+static int is_supported(const struct rp_backend *b, const struct rp_device_opts *o, const struct call *c,
+                        struct rp_op_use *use)
 {
     struct rp_err unused;
     if (c->dim)
-        *use = (struct rp_op_use){.op = c->run == run_attention ? RP_OP_attention_forward : RP_OP_attention_backward, .batch = (int)c->m,
-                                  .seq = (int)c->n, .heads = c->heads, .head_dim = c->dim, .causal = 1};
+        *use = (struct rp_op_use){.op = c->run == run_attention ? RP_OP_attention_forward : RP_OP_attention_backward,
+                                  .batch = (int)c->m, .seq = (int)c->n, .heads = c->heads, .head_dim = c->dim,
+                                  .causal = 1};
     else if (c->conv.batch)
         *use = (struct rp_op_use){.op = c->run == run_conv        ? RP_OP_conv_forward
                                         : c->run == run_conv_data ? RP_OP_conv_dgrad

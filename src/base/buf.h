@@ -1,7 +1,8 @@
 /* Growable byte buffer and bounded file reading and writing.
  *
  * What:    rp_buf, printf into it, whole files in and out.
- * Flow:    bytes -> rp_buf -> bytes; files are written under a temporary name and renamed, so that a name never refers to half a file.
+ * Flow:    bytes -> rp_buf -> bytes; files are written under a temporary name and renamed, so that a name never refers
+ *          to half a file.
  * Owner:   an rp_buf owns its bytes; zero-initialise it ({0}) and rp_buf_fini() it, or declare it RP_BUF.
  * Extend:  other encodings go next to rp_hex/rp_base64.
  */
@@ -39,20 +40,20 @@ char *rp_strdup(const char *s);
 /* Prints into an array of char, cutting what does not fit; the value is the array. */
 #define RP_FORMAT(array, ...) (snprintf(array, sizeof(array), __VA_ARGS__), (array))
 /* Likewise, the arguments after `fmt` of the variadic function that it stands in. */
-#define RP_FORMAT_ARGS(array, fmt)                                                                                                         \
-    do {                                                                                                                                   \
-        va_list ap_;                                                                                                                       \
-        va_start(ap_, fmt);                                                                                                                \
-        vsnprintf(array, sizeof(array), fmt, ap_);                                                                                         \
-        va_end(ap_);                                                                                                                       \
+#define RP_FORMAT_ARGS(array, fmt)                                                                                     \
+    do {                                                                                                               \
+        va_list ap_;                                                                                                   \
+        va_start(ap_, fmt);                                                                                            \
+        vsnprintf(array, sizeof(array), fmt, ap_);                                                                     \
+        va_end(ap_);                                                                                                   \
     } while (0)
 /* Likewise into new memory. */
-#define RP_ASPRINTF_ARGS(text, fmt)                                                                                                        \
-    do {                                                                                                                                   \
-        va_list ap_;                                                                                                                       \
-        va_start(ap_, fmt);                                                                                                                \
-        RP_BUG_IF(vasprintf(&(text), fmt, ap_) < 0);                                                                                       \
-        va_end(ap_);                                                                                                                       \
+#define RP_ASPRINTF_ARGS(text, fmt)                                                                                    \
+    do {                                                                                                               \
+        va_list ap_;                                                                                                   \
+        va_start(ap_, fmt);                                                                                            \
+        RP_BUG_IF(vasprintf(&(text), fmt, ap_) < 0);                                                                   \
+        va_end(ap_);                                                                                                   \
     } while (0)
 char *rp_asprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
@@ -63,12 +64,12 @@ int rp_fd_take(int *fd); /* hands the descriptor out of an RP_FD */
 int rp_fd_high(int fd); /* a duplicate descriptor of at least 10, closed on exec; -1 with errno */
 
 /* The result of a system call that is repeated while signals interrupt it. */
-#define RP_RETRY(call)                                                                                                                     \
-    __extension__({                                                                                                                        \
-        ssize_t result_;                                                                                                                   \
-        while ((result_ = (call)) < 0 && errno == EINTR) {                                                                                 \
-        }                                                                                                                                  \
-        result_;                                                                                                                           \
+#define RP_RETRY(call)                                                                                                 \
+    __extension__({                                                                                                    \
+        ssize_t result_;                                                                                               \
+        while ((result_ = (call)) < 0 && errno == EINTR) {                                                             \
+        }                                                                                                              \
+        result_;                                                                                                       \
     })
 
 /* Opens a regular file for reading, without waiting for the writer of a pipe; -1 and RP_IO. */
@@ -77,9 +78,10 @@ int rp_open_regular(const char *path, struct rp_err *err) rp_must_check;
 void rp_sync_directory_of(const char *path);
 /* Whole regular file, at most `limit` bytes; larger is RP_MALFORMED, unreadable RP_IO. */
 int rp_read_file(struct rp_buf *out, const char *path, size_t limit, struct rp_err *err) rp_must_check;
-int rp_read_opened(struct rp_buf *out, int fd, const char *path, size_t limit, struct rp_err *err) rp_must_check; /* path: in messages */
-/* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. A device like /dev/null is written in
- * place; anything else that is not a regular file is refused. */
+/* path: in messages */
+int rp_read_opened(struct rp_buf *out, int fd, const char *path, size_t limit, struct rp_err *err) rp_must_check;
+/* Write under a temporary name in the same directory (mode & ~umask), fsync, rename over path. A device like /dev/null
+ * is written in place; anything else that is not a regular file is refused. */
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err) rp_must_check;
 /* As many of `size` bytes at `offset` as the file has: fewer at its end only; -1 with errno. Survives EINTR. */
 ssize_t rp_pread_all(int fd, void *out, size_t size, uint64_t offset);
@@ -90,9 +92,11 @@ int rp_publish(const char *tmp, const char *path);
 int rp_write_all(int fd, const void *data, size_t size); /* 0, or -1 with errno; survives EINTR and short writes */
 int rp_mkdirs(const char *path, mode_t mode, struct rp_err *err) rp_must_check; /* mkdir -p */
 char *rp_folder_of(const char *path); /* "." where it names none (free it) */
-char *rp_path_next_to(const char *file, const char *path); /* as seen from the folder of a file, unless it is absolute (free it) */
-/* The path of the directory for files that are kept between runs, which need not exist (free it): `store` if given (--store), else
- * $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid>. *named (or NULL): 1 if the user named it. */
+/* as seen from the folder of a file, unless it is absolute (free it) */
+char *rp_path_next_to(const char *file, const char *path);
+/* The path of the directory for files that are kept between runs, which need not exist (free it): `store` if given
+ * (--store), else $REPRO_STORE, else $XDG_CACHE_HOME/repro, else $HOME/.cache/repro, else /tmp/repro-<uid>. *named (or
+ * NULL): 1 if the user named it. */
 char *rp_store_path(const char *store, int *named);
 
 /* By character: the value of a hex digit plus 1, plus 16 more in upper case; 0: another character. */
@@ -113,4 +117,5 @@ static inline int rp_hex_digit_any(char c)
 void rp_hex(char *out, const void *data, size_t n);
 int rp_unhex(void *out, size_t n, const char *hex); /* exactly 2*n digits, 0 or -1 */
 void rp_base64(struct rp_buf *out, const void *data, size_t n);
-int rp_unbase64(struct rp_buf *out, const char *text, size_t n); /* strict RFC 4648 with padding, no whitespace; 0 or -1 */
+/* strict RFC 4648 with padding, no whitespace; 0 or -1 */
+int rp_unbase64(struct rp_buf *out, const char *text, size_t n);

@@ -13,10 +13,12 @@ struct rp_build {
     const char *dirty;    /* "clean", "dirty" (what is built differs from the commit) or "unknown" */
     const char *compiler; /* one line */
     const char *flags;    /* of every file; instruction-set flags of single files are not repeated */
-    /* One line per source file of what is linked in: "NAME VERSION SHA256 FILE"; then, for each package whose pinned version had left
-     * the archive, "fell-forward: NAME PINNED -> USED". A native build has "NAME VERSION - system" lines. */
+    /* One line per source file of what is linked in: "NAME VERSION SHA256 FILE"; then, for each package whose pinned
+     * version had left the archive, "fell-forward: NAME PINNED -> USED". A native build has "NAME VERSION - system"
+     * lines. */
     const char *deps;
     const char *gpu_worker;  /* "CUDA_VERSION SHA256 BYTES" of the repro-gpu inside; "": built without */
-    const char *device_code; /* in repro-gpu: "NVRTC 12.9.86", then a line "sm_90 SHA256 BYTES" for each architecture; "": built without */
+    /* in repro-gpu: "NVRTC 12.9.86", then a line "sm_90 SHA256 BYTES" for each architecture; "": built without */
+    const char *device_code;
 };
 const struct rp_build *rp_build_record(void);

@@ -12,4 +12,5 @@ uint64_t rp_wall_ns(void);                        /* CLOCK_REALTIME since 1970 *
 void rp_rfc3339(char out[32], uint64_t wall_ns);  /* 2026-11-21T06:27:54Z */
 int rp_is_date(const char *text, size_t n);       /* are these bytes an existing day, like "2028-02-29"? */
 int rp_is_rfc3339(const char *text);              /* exactly the form that rp_rfc3339() writes */
-int64_t rp_rfc3339_seconds(const char *text);     /* since 1970; -1 for a text of another form, a day that does not exist, or before 1970 */
+/* since 1970; -1 for a text of another form, a day that does not exist, or before 1970 */
+int64_t rp_rfc3339_seconds(const char *text);

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Messages quote untrusted file names and contents: control characters (which a terminal interprets) and invalid UTF-8 (which JSON
- * refuses) are replaced here. */
+/* Messages quote untrusted file names and contents: control characters (which a terminal interprets) and invalid UTF-8
+ * (which JSON refuses) are replaced here. */
 int rp_fail(struct rp_err *err, enum rp_code code, const char *fmt, ...)
 {
     char msg[sizeof err->msg];

@@ -1,5 +1,5 @@
-/* OpenSSL's low-level functions: unlike EVP they need no library initialisation and no allocation, which is what lets a state root
- * hash thousands of small leaves from many threads. */
+/* OpenSSL's low-level functions: unlike EVP they need no library initialisation and no allocation, which is what lets a
+ * state root hash thousands of small leaves from many threads. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "base/hash.h"
 

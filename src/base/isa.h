@@ -5,16 +5,18 @@
  *          the device and of the peak (verify/), `selftest`, the doctor's advice. Documents contain the name; a name
  *          without a row is unknown here, which is neither an error nor slow.
  * Extend:  a row, after the narrower ones of its machine; gemm_<name>.c and ops_<name>.c in backend/cpu, with their
- *          compiler options, or for which machines they are, in the Makefile; a new flag in has_flag() of backend/cpu/isa.c.
+ *          compiler options, or for which machines they are, in the Makefile; a new flag in has_flag() of
+ *          backend/cpu/isa.c.
  */
 #pragma once
 
 /* ROW(X, name, machine, flops, flags...): X is passed on, for lists that apply a macro to each name.
  * name     of run.isa and of the device in facts.json; the kernels are rp_gemm_<name> and rp_cpu_ops_<name>
  * machine  the builds that have these kernels: x86_64, aarch64, or every
- * flops    fp32 FLOPs of a core in a cycle, at most: two fused multiply-adds of full width; of NEON six, which Cortex-X925
- *          has (Neoverse V1 and V2 have four). Scalar code is compiled for SSE2: at most one multiplication and one addition
- *          of four floats. On aarch64 it has fused ones, in tiles of two chains that wait for themselves: not more.
+ * flops    fp32 FLOPs of a core in a cycle, at most: two fused multiply-adds of full width; of NEON six, which
+ *          Cortex-X925 has (Neoverse V1 and V2 have four). Scalar code is compiled for SSE2: at most one multiplication
+ *          and one addition of four floats. On aarch64 it has fused ones, in tiles of two chains that wait for
+ *          themselves: not more.
  * flags    what the CPU needs, as in /proc/cpuinfo; NULL: nothing */
 #define RP_ISA_ROWS(ROW, X)                                \
     ROW(X, scalar, every, 8, NULL)                         \
@@ -35,6 +37,6 @@ double rp_isa_most_flops(void); /* of any row */
 
 /* The name of an Arm processor (arm_parts.def); NULL: this program does not know it. */
 const char *rp_arm_name(unsigned long implementer, unsigned long part);
-/* Of a machine with several kinds of them, "Cortex-A725 + Cortex-X925" in the order of its processors: names is "" at first, and
- * each processor is added once. One without a name adds nothing. */
+/* Of a machine with several kinds of them, "Cortex-A725 + Cortex-X925" in the order of its processors: names is "" at
+ * first, and each processor is added once. One without a name adds nothing. */
 void rp_arm_names_add(char names[128], unsigned long implementer, unsigned long part);

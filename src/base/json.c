@@ -17,8 +17,8 @@ void rp_json_decref(json_t **j)
     *j = NULL;
 }
 
-/* jansson recurses once per level and allocates for every value: bound both before it reads the text. The contents of strings do not
- * count. */
+/* jansson recurses once per level and allocates for every value: bound both before it reads the text. The contents of
+ * strings do not count. */
 static int check_size(const char *p, size_t size, int64_t most, const char *what, struct rp_err *err)
 {
     int depth = 0, line = 1;

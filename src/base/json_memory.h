@@ -1,14 +1,15 @@
 /* Memory for JSON documents: free lists per thread.
  *
- * What:    jansson allocates some bytes for every value, and musl's malloc() takes one lock for all threads: `compare` of 1,000 bundles
- *          on two cores takes 18 s and 29 s of CPU time with malloc(), 12 s and 21 s with this. Blocks of up to 512 bytes come from
- *          here, larger ones from malloc().
+ * What:    jansson allocates some bytes for every value, and musl's malloc() takes one lock for all threads: `compare`
+ *          of 1,000 bundles on two cores takes 18 s and 29 s of CPU time with malloc(), 12 s and 21 s with this. Blocks
+ *          of up to 512 bytes come from here, larger ones from malloc().
  * Flow:    main() calls rp_json_memory() in programs linked with musl, before there is any document.
- * Owner:   blocks are freed by rp_json_block_free() only: what json_dumps() returns must not be passed to free(); use json_dumpb().
- *          A thread keeps what it freed for its own next documents. A block may be freed by another thread.
+ * Owner:   blocks are freed by rp_json_block_free() only: what json_dumps() returns must not be passed to free(); use
+ *          json_dumpb(). A thread keeps what it freed for its own next documents. A block may be freed by another
+ *          thread.
  *
- * Each block has a mark in front of it that cannot be guessed: freeing a block twice, freeing one that was never allocated, and an overflow
- * of the block before it are detected and end the program.
+ * Each block has a mark in front of it that cannot be guessed: freeing a block twice, freeing one that was never
+ * allocated, and an overflow of the block before it are detected and end the program.
  */
 #pragma once
 

@@ -1,11 +1,14 @@
 /* Libraries of a driver, loaded at run time.
  *
- * What:    finds one library by its name: by the loader's search, else in folders of drivers that the loader does not search.
- * Flow:    rp_library_open("libcuda.so.1") -> a handle for dlsym(), or NULL and dlerror() with the message of the loader's search.
+ * What:    finds one library by its name: by the loader's search, else in folders of drivers that the loader does not
+ *          search.
+ * Flow:    rp_library_open("libcuda.so.1") -> a handle for dlsym(), or NULL and dlerror() with the message of the
+ *          loader's search.
  * Owner:   the caller; drivers' libraries are never closed.
  * Extend:  a folder is a word of RP_LIBRARY_FOLDERS.
  *
- * Inline, because only programs with glibc can load libraries, and the static one is built from every .c file of this folder.
+ * Inline, because only programs with glibc can load libraries, and the static one is built from every .c file of this
+ * folder.
  */
 #pragma once
 
@@ -13,7 +16,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Kubernetes' device plugins mount the first; container runtimes the second, whose cache of the loader may be an older one; WSL; NixOS. */
+/* Kubernetes' device plugins mount the first; container runtimes the second, whose cache of the loader may be an older
+ * one; WSL; NixOS. */
 #ifndef RP_LIBRARY_FOLDERS
 #define RP_LIBRARY_FOLDERS \
     "/usr/local/nvidia/lib64", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/wsl/lib", "/run/opengl-driver/lib"

@@ -14,8 +14,8 @@
  *            INTEGERS(id, name, limit, meaning)           int64_t *name; int64_t name_n
  *            END(id)
  *          A label makes the value a row of reports and pages, and of comparisons where it differs.
- * Flow:    RP_OBJECT_LIST, object_structs.inc.h and object_tables.inc.h -> structs and rp_type_<id>, struct rp_object_type;
- *          JSON that follows its schema <-> the struct.
+ * Flow:    RP_OBJECT_LIST, object_structs.inc.h and object_tables.inc.h -> structs and rp_type_<id>, struct
+ *          rp_object_type; JSON that follows its schema <-> the struct.
  * Owner:   what rp_object_read() fills belongs to the struct; rp_object_fini() frees it.
  * Extend:  a type is a row of RP_FIELD_TYPES with its case in object.c.
  */
@@ -92,8 +92,8 @@ void rp_object_fini(void *object, const struct rp_object_type *type);
 void rp_object_read(void *object, const struct rp_object_type *type, const json_t *j);
 /* The same of a message from another process: RP_MALFORMED with `what` ("JOIN") where a value is missing, of another
  * type or out of range; other keys are ignored. The object can be finished in any case. */
-int rp_object_take(void *object, const struct rp_object_type *type, const json_t *j, const char *what, struct rp_err *err)
-    rp_must_check;
+int rp_object_take(void *object, const struct rp_object_type *type, const json_t *j, const char *what,
+                   struct rp_err *err) rp_must_check;
 json_t *rp_object_json(const void *object, const struct rp_object_type *type);
 /* The value of a field as the document has it; NULL: absent. Owned by the caller. */
 json_t *rp_object_value(const void *object, const struct rp_object_field *f);

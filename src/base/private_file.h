@@ -1,12 +1,14 @@
 /* Files that somebody relies on: keys, the trust store, the ledger. Checked as ssh's StrictModes does.
  *
- * What:    a regular file, not a symbolic link; it and its directory belong to this user or root, and only the owner may write to them. A
- *          directory with the sticky bit, such as /tmp, may be writable: users cannot replace the files of others there.
- *          Root may use files and directories of any owner: in a container, a key and HOME are often volumes of a user outside. Directories
- *          further up are not looked at: those above a volume are not of this system.
+ * What:    a regular file, not a symbolic link; it and its directory belong to this user or root, and only the owner
+ *          may write to them. A directory with the sticky bit, such as /tmp, may be writable: users cannot replace the
+ *          files of others there. Root may use files and directories of any owner: in a container, a key and HOME are
+ *          often volumes of a user outside. Directories further up are not looked at: those above a volume are not of
+ *          this system.
  * Flow:    path -> rp_private_open() -> descriptor -> fstat() -> rp_private_check().
  * Owner:   the caller closes the descriptor.
- * Extend:  another file of this kind calls these two; what: its name in messages, which end with the command that helps.
+ * Extend:  another file of this kind calls these two; what: its name in messages, which end with the command that
+ *          helps.
  */
 #pragma once
 

@@ -96,8 +96,8 @@ int rp_is_bidi_control(unsigned c)
     return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Unicode's Default_Ignorable_Code_Point, which has no shape of its own, and the anchors of annotations. Without U+FE00 to U+FE0F: they
- * choose the form of emoji, in honest titles too. */
+/* Unicode's Default_Ignorable_Code_Point, which has no shape of its own, and the anchors of annotations. Without U+FE00
+ * to U+FE0F: they choose the form of emoji, in honest titles too. */
 int rp_is_invisible(unsigned c)
 {
     static const unsigned ranges[][2] = {{0xad, 0xad},       {0x34f, 0x34f},    {0x115f, 0x1160}, {0x17b4, 0x17b5},

@@ -12,8 +12,10 @@
 /* Bytes of the well-formed UTF-8 character at p (n > 0 left), its code point in *c; 0 when malformed. */
 size_t rp_utf8(const char *p, size_t n, unsigned *c);
 int rp_is_control(unsigned c); /* C0, DEL, C1: interpreted by terminals */
-int rp_is_bidi_control(unsigned c);      /* changes the writing direction of the text after it: refused in sealed text */
-int rp_is_invisible(unsigned c);      /* that, or invisible, so that two texts could look the same: replaced when shown */
+/* changes the writing direction of the text after it: refused in sealed text */
+int rp_is_bidi_control(unsigned c);
+/* that, or invisible, so that two texts could look the same: replaced when shown */
+int rp_is_invisible(unsigned c);
 /* Is the word of len bytes one of the n? RP_IS_IN() counts them itself. */
 int rp_is_in(const char *const *list, size_t n, const char *word, size_t len);
 #define RP_IS_IN(list, word, len) rp_is_in(list, sizeof list / sizeof *list, word, len)
@@ -27,12 +29,12 @@ const char *rp_s(int64_t n); /* the ending of a counted noun: "" for 1, else "s"
 void rp_list_numbers(char *out, size_t size, const char *in, int n);
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
-/* How many of the n bytes come before the first that is malformed, a control character (a tab is none of these where `tabs`) or changes
- * the writing direction. */
+/* How many of the n bytes come before the first that is malformed, a control character (a tab is none of these where
+ * `tabs`) or changes the writing direction. */
 size_t rp_plain_size(const char *text, size_t n, int tabs);
 
-/* In place and of the same length: malformed bytes, control characters and characters of rp_is_invisible() become '?', line ends and tabs
- * become blanks. */
+/* In place and of the same length: malformed bytes, control characters and characters of rp_is_invisible() become '?',
+ * line ends and tabs become blanks. */
 void rp_sanitize(char *text);
 /* Cleaned and in quotes, with \\ before each quote and \\ inside; free() it. */
 char *rp_quote(const char *text);

@@ -1,8 +1,9 @@
 /* The bundle: NAME.repro.tar.zst, written deterministically, read strictly.
  *
  * What:    named members in, one file out; one file in, named members out.
- * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and packs; rp_bundle_open() reads within limits, checks nothing else.
- *          verify, whose memory must not grow with the bundle: rp_bundle_scan(), digests, then rp_bundle_again().
+ * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and packs; rp_bundle_open() reads within limits, checks
+ *          nothing else. verify, whose memory must not grow with the bundle: rp_bundle_scan(), digests, then
+ *          rp_bundle_again().
  * Owner:   struct rp_bundle owns its members' bytes.
  * Extend:  a new member is one row of members.def (its order in the tar, whether it must exist, what it is).
  */
@@ -48,12 +49,15 @@ enum rp_bundle_kind rp_bundle_kind(const struct rp_bundle *b); /* never ANY */
 
 void rp_bundle_fini(struct rp_bundle *b);
 #define RP_BUNDLE __attribute__((cleanup(rp_bundle_fini))) struct rp_bundle
-int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size, struct rp_err *err) rp_must_check;
+int rp_bundle_add(struct rp_bundle *b, const char *name, const void *data, size_t size,
+                  struct rp_err *err) rp_must_check;
 const struct rp_member *rp_bundle_find(const struct rp_bundle *b, const char *name); /* NULL if absent */
-/* The name of a member of a rank or a node: (0, ".jsonl") -> "steps/rank0.jsonl", (0, ".before.json") -> "env/node0.before.json". */
+/* The name of a member of a rank or a node: (0, ".jsonl") -> "steps/rank0.jsonl", (0, ".before.json") ->
+ * "env/node0.before.json". */
 #define RP_MEMBER_NAME 40
 const char *rp_member_name(char out[RP_MEMBER_NAME], const char *kind, int number, const char *what);
-#define RP_OF_RANK(rank, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "steps/rank", rank, what) /* until the end of the block */
+/* until the end of the block */
+#define RP_OF_RANK(rank, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "steps/rank", rank, what)
 #define RP_OF_NODE(node, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "env/node", node, what)
 #define RP_OF_PROCESS(process, what) rp_member_name((char[RP_MEMBER_NAME]){0}, "log/process", process, what)
 #define RP_OF_DEVICE(device) rp_member_name((char[RP_MEMBER_NAME]){0}, "telemetry/device", device, ".jsonl")
@@ -61,8 +65,10 @@ const char *rp_bundle_meaning(const char *name); /* what such a member is, from 
 
 struct rp_key_pair; /* sign/key.h */
 
-/* Adds key.pem, verify.sh, SHA256SUMS with its two signatures, and statement.dsse.json; file receives the bytes of the bundle. */
-int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file, struct rp_err *err) rp_must_check;
+/* Adds key.pem, verify.sh, SHA256SUMS with its two signatures, and statement.dsse.json; file receives the bytes of the
+ * bundle. */
+int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp_buf *file,
+                   struct rp_err *err) rp_must_check;
 /* Packs the members as they are: for a bundle that was read and got another countersignature or time stamp. */
 int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err) rp_must_check;
 /* path: as of rp_bundle_source_open(). Strict: regular files only, known metadata, plain names, no duplicates,
@@ -70,18 +76,20 @@ int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err
  * RP_MALFORMED. The contents of members are not checked. */
 int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
 
-/* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are kept. */
+/* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are
+ * kept. */
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;
 int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check; /* likewise, by path */
-/* The bytes of a member of rp_bundle_scan(), in pieces. What was left out is read again from the same descriptor, with RP_MISMATCH at the
- * end if the bytes changed: the result of `piece` must not be used before this returns 0. */
-int rp_bundle_again(int fd, const struct rp_member *m, int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,
+/* The bytes of a member of rp_bundle_scan(), in pieces. What was left out is read again from the same descriptor, with
+ * RP_MISMATCH at the end if the bytes changed: the result of `piece` must not be used before this returns 0. */
+int rp_bundle_again(int fd, const struct rp_member *m,
+                    int (*piece)(void *to, const char *data, size_t size, struct rp_err *err), void *to,
                     struct rp_err *err) rp_must_check;
 void rp_member_sha256(char out[RP_SHA256_HEX], const struct rp_member *m);
 size_t rp_member_size(const struct rp_member *m);
 
-/* What sealing adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (all members except the statement,
- * countersignatures and time stamps; names are borrowed from b). */
+/* What sealing adds and verify compares: the text of SHA256SUMS, the script, the list of subjects (all members except
+ * the statement, countersignatures and time stamps; names are borrowed from b). */
 void rp_bundle_sums(struct rp_buf *out, const struct rp_bundle *b);
 const char *rp_bundle_script(size_t *size); /* once it changes, bundles with the earlier one get a note from `verify` */
 struct rp_subject; /* sign/statement.h */

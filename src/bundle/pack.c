@@ -169,8 +169,8 @@ void rp_unpack_free(struct rp_unpack *u)
     free(u);
 }
 
-/* At least `need` bytes of the file in `in`, fewer only where it ends. What is read is the current block and the header of the next one, so
- * that only such a header is ever moved. */
+/* At least `need` bytes of the file in `in`, fewer only where it ends. What is read is the current block and the header
+ * of the next one, so that only such a header is ever moved. */
 static int read_input(struct rp_unpack *u, size_t need, struct rp_err *err)
 {
     if (u->in_size >= need)
@@ -235,7 +235,8 @@ struct rp_unpack *rp_unpack_file(int fd, size_t limit, struct rp_err *err)
 
 static int damaged(const struct rp_unpack *u, size_t code, struct rp_err *err)
 {
-    if (ZSTD_getErrorCode(code) == ZSTD_error_dstSize_tooSmall) /* the ring has room for all the content, or for a window */
+    /* the ring has room for all the content, or for a window */
+    if (ZSTD_getErrorCode(code) == ZSTD_error_dstSize_tooSmall)
         return rp_fail(err, RP_MALFORMED, "zstd: more content than the frame records");
     return rp_fail(err, RP_MALFORMED, "zstd: damaged after %llu bytes of content: %s", (unsigned long long)u->made,
                    ZSTD_getErrorName(code));

@@ -28,8 +28,8 @@ struct property {
 /* In the order in which they are applied: cheap and telling ones first. From `DEFS`
  * on they are not applied to values. */
 enum keyword_id {
-    TYPE, CONST, ENUM, PROPERTIES, REQUIRED, ADDITIONAL, MIN_ITEMS, MAX_ITEMS, ITEMS, MINIMUM, MAXIMUM, MIN_LENGTH, MAX_LENGTH, PATTERN,
-    REF, ANY_OF, DEFS
+    TYPE, CONST, ENUM, PROPERTIES, REQUIRED, ADDITIONAL, MIN_ITEMS, MAX_ITEMS, ITEMS, MINIMUM, MAXIMUM, MIN_LENGTH,
+    MAX_LENGTH, PATTERN, REF, ANY_OF, DEFS
 };
 
 struct node {

@@ -26,8 +26,9 @@ struct side {
 struct compare_walk {
     struct rp_buf path; /* names with RP_FIELD_SEPARATOR between them */
     int same_hiding;    /* both documents hide with the same salt, or neither hides */
-    int each;           /* groups are not summed up, only identical values are equal, and `different` has all: this result must never
-                           change */
+    /* groups are not summed up, only identical values are equal, and `different` has all: this result must never
+     * change */
+    int each;
     const json_t *columns[2]; /* of the two topology matrices */
     struct rp_capture_comparison *out;
     struct rp_err *err;

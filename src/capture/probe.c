@@ -98,7 +98,8 @@ void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const 
 
 int rp_is_hidden(const char *value)
 {
-    return strncmp(value, "sha256:", 7) == 0 && strlen(value) == RP_HIDDEN - 1 && strspn(value + 7, "0123456789abcdef") == 64;
+    return strncmp(value, "sha256:", 7) == 0 && strlen(value) == RP_HIDDEN - 1 &&
+           strspn(value + 7, "0123456789abcdef") == 64;
 }
 
 void rp_hide_as(const struct rp_probe *p, const char *probe_and_name, const char *value, char out[RP_HIDDEN])
@@ -179,22 +180,25 @@ static int is_value(const json_t *v)
 }
 
 /* One value, taken apart and made again. */
-static void put_value(const struct rp_probe *p, json_t *out, const char *name, const json_t *in, const struct rp_sender *from_whom)
+static void put_value(const struct rp_probe *p, json_t *out, const char *name, const json_t *in,
+                      const struct rp_sender *from_whom)
 {
-    const json_t *state = json_object_get(in, "state"), *source = json_object_get(in, "source"), *unit = json_object_get(in, "unit"),
-                 *detail = json_object_get(in, "detail");
+    const json_t *state = json_object_get(in, "state"), *source = json_object_get(in, "source"),
+                 *unit = json_object_get(in, "unit"), *detail = json_object_get(in, "detail");
     json_t *value = json_object_get(in, "value");
     enum rp_state s = rp_state_named(json_string_value(state));
     const char *from = rp_is_line(source) && *json_string_value(source) ? json_string_value(source) : NULL;
     int known = strcmp(rp_state_name(s), json_string_value(state)) == 0;
-    if (!known || !from || (unit && (!rp_is_line(unit) || !json_string_length(unit) || json_string_length(unit) > 32)) ||
+    if (!known || !from ||
+        (unit && (!rp_is_line(unit) || !json_string_length(unit) || json_string_length(unit) > 32)) ||
         (detail && (!rp_is_line(detail) || !json_string_length(detail))) ||
         (s == RP_STATE_OK ? !is_value(value) || detail : !json_is_null(value)) || (s == RP_STATE_ERROR && !detail))
         rp_put(out, name, RP_STATE_ERROR, NULL, from_whom->source, NULL, from_whom->complaint);
     else if (s == RP_STATE_OK && json_is_true(json_object_get(in, "hide")) && json_is_string(value))
         rp_put_hidden(p, out, name, json_string_value(value), from);
     else
-        rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit), json_string_value(detail));
+        rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit),
+               json_string_value(detail));
 }
 
 /* How much a sender may still send. */
@@ -229,7 +233,8 @@ static int has_state(const json_t *j)
 }
 
 /* 1: not all of it. What is there already stays as it is, but groups grow. */
-static int put_group(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s, int depth, struct allowance *a)
+static int put_group(const struct rp_probe *p, json_t *out, const json_t *in, const struct rp_sender *s, int depth,
+                     struct allowance *a)
 {
     const char *name;
     json_t *j;
@@ -272,7 +277,8 @@ static char *one_line(const struct rp_probe *p, json_t *obj, const char *name, c
     /* Texts of the device tree end with one. */
     const char *zero = memchr(t.bytes.data, 0, t.bytes.size);
     if (t.bytes.size > RP_LINE_MAX || (zero && zero != t.bytes.data + t.bytes.size - 1)) {
-        rp_put(obj, name, RP_STATE_ERROR, NULL, path, NULL, t.bytes.size > RP_LINE_MAX ? "too long" : "not a line of text");
+        rp_put(obj, name, RP_STATE_ERROR, NULL, path, NULL,
+               t.bytes.size > RP_LINE_MAX ? "too long" : "not a line of text");
         return NULL;
     }
     return rp_trimmed(t.bytes.data, t.bytes.size);
@@ -285,7 +291,8 @@ void rp_put_line(const struct rp_probe *p, json_t *obj, const char *name, const 
         rp_put_str(obj, name, line, path);
 }
 
-void rp_put_number(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale, const char *unit)
+void rp_put_number(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale,
+                   const char *unit)
 {
     int64_t n;
     RP_FREE char *line = one_line(p, obj, name, path);

@@ -3,9 +3,10 @@
  * What:    inner header of capture/. A probe is void rp_probe_<name>(struct rp_probe *p): it adds values to p->out.
  * Flow:    path below the root -> struct rp_text -> value {"state", "value", "source", ...}.
  * Owner:   struct rp_text owns its bytes (RP_TEXT frees them); values belong to the document.
- * Extend:  a row in probes.def and a file with the function. Read only through the functions below: they keep to the root, never block,
- *          turn hostile contents into a state, and note what was read for `capture --record`.
- * Secrets: identities and credentials are redacted as the file is read (rp_text_read_as, rp_put_hidden_line), so that neither a value nor
+ * Extend:  a row in probes.def and a file with the function. Read only through the functions below: they keep to the
+ *          root, never block, turn hostile contents into a state, and note what was read for `capture --record`.
+ * Secrets: identities and credentials are redacted as the file is read (rp_text_read_as, rp_put_hidden_line), so that
+ * neither a value nor
  *          a record can contain them. Reading a record redacts again: redactions are idempotent.
  */
 #pragma once
@@ -73,37 +74,43 @@ void rp_dirlist_free(struct rp_dirlist *d);
 
 char *rp_trimmed(const char *s, size_t n); /* a copy without the blanks and NULs around it */
 
-/* The descriptor of a regular file below the root, or -1 and *state. Not recorded: what is made of it goes through rp_probe_query(). */
+/* The descriptor of a regular file below the root, or -1 and *state. Not recorded: what is made of it goes through
+ * rp_probe_query(). */
 int rp_probe_open(const struct rp_probe *p, const char *path, enum rp_state *state, const char **detail);
 int rp_probe_exists(const struct rp_probe *p, const char *path); /* of any type; devices are not opened */
-/* Follow links below root: path without links, beginning with '/', into out; what is missing stays as it is. Nothing below /proc counts
- * as a link. link() is called for each link on the way. 0, or -1 with errno. */
+/* Follow links below root: path without links, beginning with '/', into out; what is missing stays as it is. Nothing
+ * below /proc counts as a link. link() is called for each link on the way. 0, or -1 with errno. */
 int rp_resolve(int root, const char *path, int follow_last, char out[PATH_MAX],
                void (*link)(void *ctx, const char *path, const char *target), void *ctx);
 
-/* A fact that is not in a file: the answer to `what` (and arg, may be NULL), owned by the caller. On the live machine from ask(), and
- * recorded; else from the record; NULL: unknown. ask() returns a new reference or NULL, and nothing that must be hidden. */
+/* A fact that is not in a file: the answer to `what` (and arg, may be NULL), owned by the caller. On the live machine
+ * from ask(), and recorded; else from the record; NULL: unknown. ask() returns a new reference or NULL, and nothing
+ * that must be hidden. */
 typedef json_t *rp_query(const struct rp_probe *p, const char *arg);
 json_t *rp_probe_query(const struct rp_probe *p, const char *what, const char *arg, rp_query *ask);
 /* The same for an arg that is hidden: a record has it as `shown`. */
-json_t *rp_probe_query_as(const struct rp_probe *p, const char *what, const char *arg, const char *shown, rp_query *ask);
+json_t *rp_probe_query_as(const struct rp_probe *p, const char *what, const char *arg, const char *shown,
+                          rp_query *ask);
 /* Bytes of the file system that holds path, and those an ordinary user may still write; 0 or -1. */
 int rp_probe_query_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available);
 /* A document of its own below the record's /.repro; it is read back with rp_text_read(). Nothing without a record. */
 void rp_record_file(const struct rp_probe *p, const char *path, const void *data, size_t size);
 /* In the record, the directory `from` is called `to`: for directories whose names are hidden. */
 void rp_record_rename(const struct rp_probe *p, const char *from, const char *to);
-/* The environment of this process by the allow-lists: NAME=value, each ended by NUL; secrets and identities are out (variables.c). */
+/* The environment of this process by the allow-lists: NAME=value, each ended by NUL; secrets and identities are out
+ * (variables.c). */
 void rp_environ_read(struct rp_text *t, const struct rp_probe *p);
 
-/* After the last probe: values that are absent because /proc, /sys or the control groups are not mounted become denied (unseen.c). */
+/* After the last probe: values that are absent because /proc, /sys or the control groups are not mounted become denied
+ * (unseen.c). */
 void rp_mark_unseen(const struct rp_probe *p, json_t *probes);
 
 /* ---- values: all of them end in p->out or in an object below it ---- */
 
 void rp_put(json_t *obj, const char *name, enum rp_state state, json_t *value, const char *source, const char *unit,
             const char *detail); /* takes value; unit, detail may be NULL */
-void rp_put_str(json_t *obj, const char *name, const char *value, const char *source); /* NULL: absent; not text: an error */
+/* NULL: absent; not text: an error */
+void rp_put_str(json_t *obj, const char *name, const char *value, const char *source);
 void rp_put_int(json_t *obj, const char *name, int64_t value, const char *source, const char *unit);
 void rp_put_real(json_t *obj, const char *name, double value, const char *source, const char *unit);
 void rp_put_absent(json_t *obj, const char *name, const char *source);
@@ -125,9 +132,9 @@ void rp_hide(const struct rp_probe *p, const char *name, const char *value, char
 void rp_hide_as(const struct rp_probe *p, const char *probe_and_name, const char *value, char out[RP_HIDDEN]);
 int rp_is_hidden(const char *value);
 
-/* Values and groups that another process or a record sends, by name into out; what is there already stays, and what is not of the
- * documented form becomes an error in the sender's name. A text with "hide": true is hidden. 1: there are more than RP_FOREIGN_MAX, or
- * of more text than a file may have, and the rest is left out; else 0. */
+/* Values and groups that another process or a record sends, by name into out; what is there already stays, and what is
+ * not of the documented form becomes an error in the sender's name. A text with "hide": true is hidden. 1: there are
+ * more than RP_FOREIGN_MAX, or of more text than a file may have, and the rest is left out; else 0. */
 #define RP_FOREIGN_MAX 30000
 struct rp_sender {
     const char *source, *complaint;
@@ -137,7 +144,8 @@ int rp_is_line(const json_t *j); /* a text of at most RP_LINE_MAX bytes that a t
 
 /* Whole files of one value. */
 void rp_put_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path);
-void rp_put_number(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale, const char *unit);
+void rp_put_number(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale,
+                   const char *unit);
 /* A number or the word "max". */
 void rp_put_limit(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit);
 /* A list of processors or nodes like "0-3,8"; may be empty. */

@@ -123,7 +123,8 @@ void rp_record_text(struct rp_recorder *r, const struct rp_text *t, const void *
     json_object_set_new(r->seen, t->path, json_integer((json_int_t)(intptr_t)redaction));
     if (t->state != RP_STATE_OK)
         note_state(r, t->path, t->state, t->detail);
-    else if (place_in_record(r, t->path, !redaction, at) < 0 || /* another name of the file may show another part of it */
+    else if (place_in_record(r, t->path, !redaction, at) <
+                 0 || /* another name of the file may show another part of it */
              write_file(r->dir, at, t->bytes.data, t->bytes.size) < 0)
         note_failure(r, t->path);
 }

@@ -1,9 +1,11 @@
 /* A record: the files of a machine that the probes read, written so that the directory can replace "/".
  *
- * What:    DIR/<path> for every file that was read, as the probe saw it (redacted), and for every name, directory and link on the way;
- *          DIR/.repro/live.json: {"schema": "repro-record/1", "salt", "captured_at", "states": {path: {"state", "detail"?}},
- *          "answers": {key: any}}: the files that could not be read, and what only system calls say.
- * Flow:    rp_record_new(), notes from read.c while probes run, rp_record_finish(); later rp_record_load() by `--root DIR`.
+ * What:    DIR/<path> for every file that was read, as the probe saw it (redacted), and for every name, directory and
+ *          link on the way; DIR/.repro/live.json: {"schema": "repro-record/1", "salt", "captured_at", "states": {path:
+ *          {"state", "detail"?}}, "answers": {key: any}}: the files that could not be read, and what only system calls
+ *          say.
+ * Flow:    rp_record_new(), notes from read.c while probes run, rp_record_finish(); later rp_record_load() by `--root
+ *          DIR`.
  * Owner:   rp_record_new() .. rp_record_free(). A note that fails is kept for rp_record_finish().
  * Extend:  answers of another kind go through rp_probe_query() (probe.h), whole documents through rp_record_file().
  *
@@ -14,7 +16,8 @@
 #include "capture/probe.h"
 
 /* dir must not exist, or be empty. root: what is recorded; when: "captured_at". */
-struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, const char *when, struct rp_err *err) rp_must_check;
+struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, const char *when,
+                                  struct rp_err *err) rp_must_check;
 int rp_record_finish(struct rp_recorder *r, struct rp_err *err) rp_must_check;
 void rp_record_free(struct rp_recorder *r);
 

@@ -1,4 +1,5 @@
-/* The page: an environment document to be read in ten seconds. Three columns: section, label, fact. Unknown values have no line.
+/* The page: an environment document to be read in ten seconds. Three columns: section, label, fact. Unknown values have
+ * no line.
  *
  *     slow       CPU governor: powersave
  *
@@ -76,7 +77,8 @@ static int add_value(struct rp_buf *out, const json_t *group, const char *path)
     } else if (json_is_array(v) && json_array_size(v)) {
         for (size_t i = 0; i < json_array_size(v); i++)
             rp_buf_printf(out, "%s%.60s", i ? " " : "", json_string_value(json_array_get(v, i)));
-    } else if (json_string_length(v) && strncmp(json_string_value(v), hidden, 7) != 0 && strcmp(json_string_value(v), "max") != 0) {
+    } else if (json_string_length(v) && strncmp(json_string_value(v), hidden, 7) != 0 &&
+               strcmp(json_string_value(v), "max") != 0) {
         rp_buf_puts(out, json_string_value(v));
     } else {
         return -1;
@@ -84,8 +86,8 @@ static int add_value(struct rp_buf *out, const json_t *group, const char *path)
     return 0;
 }
 
-/* Parts separated by '|'. In each "{path}" is replaced; a part in which one is not known is left out. Others are joined by commas. The form
- * is this program's: what strangers wrote comes in as values. */
+/* Parts separated by '|'. In each "{path}" is replaced; a part in which one is not known is left out. Others are joined
+ * by commas. The form is this program's: what strangers wrote comes in as values. */
 static void add_form(struct rp_buf *out, const json_t *group, const char *form)
 {
     for (; *form; form += *form == '|') {
@@ -139,14 +141,16 @@ static void show_host(struct summary_page *p)
 {
     p->section = "host";
     put_form(p, "machine",
-             rp_known_text(p->probes, "host.vendor") ? "{host.vendor} {host.product}|board {host.board}|BIOS {host.bios_version}"
-                                                     : "{host.product}|board {host.board}"); /* of a device tree */
+             rp_known_text(p->probes, "host.vendor")
+                 ? "{host.vendor} {host.product}|board {host.board}|BIOS {host.bios_version}"
+                 : "{host.product}|board {host.board}"); /* of a device tree */
     put_form(p, "name", "{host.hostname}");
     put_form(p, "system", "{distribution.name}|{distribution.libc}");
     put_form(p, "kernel", "{kernel.release} {kernel.machine}");
     put_form(p, "hypervisor", "{cpu.hypervisor}");
     put_form(p, "load",
-             "{#kernel.load_1min} {#kernel.load_5min} {#kernel.load_15min}|{#kernel.tasks_running} of {#kernel.tasks} tasks running");
+             "{#kernel.load_1min} {#kernel.load_5min} {#kernel.load_15min}|{#kernel.tasks_running} of {#kernel.tasks} "
+             "tasks running");
     put_form(p, "clock", "{clock.source}|kept by {clock.kept_by}");
 }
 
@@ -155,9 +159,11 @@ static void show_container(struct summary_page *p)
     const char *command = rp_known_text(p->probes, "launch.command");
     p->section = "container";
     put_form(p, "engine", "{container.engine}|cgroup v{container.cgroup_version}|image {container.image}");
-    put_form(p, "limits", "{container.cpu_limit}|memory {container.memory_limit}|CPUs {container.cpuset}|{container.pids_limit}");
+    put_form(p, "limits",
+             "{container.cpu_limit}|memory {container.memory_limit}|CPUs {container.cpuset}|{container.pids_limit}");
     put_form(p, "rights",
-             "user {security.user}|privileged {security.privileged}|seccomp {security.seccomp}|network {security.namespaces.net}");
+             "user {security.user}|privileged {security.privileged}|seccomp {security.seccomp}|network "
+             "{security.namespaces.net}");
     put_form(p, "ulimits", "memlock {limits.memlock.soft}|stack {limits.stack.soft}|{limits.nofile.soft}");
     put_form(p, "/dev/shm", "{limits.shm_size}|free {limits.shm_free}");
     if (command) {
@@ -169,7 +175,8 @@ static void show_container(struct summary_page *p)
 static void show_shape(struct summary_page *p)
 {
     RP_BUF text = {0};
-    const char *smt = rp_known_text(p->probes, "frequency.smt_control"); /* the kernel's words are on, off, notsupported... */
+    /* the kernel's words are on, off, notsupported... */
+    const char *smt = rp_known_text(p->probes, "frequency.smt_control");
     add_form(&text, p->probes, "sockets {cpu.sockets}|cores {cpu.cores}|threads {cpu.threads}");
     if (smt && strncmp(smt, "not", 3) == 0)
         rp_buf_printf(&text, "%sSMT not %s", text.size ? ", " : "", smt + 3);
@@ -226,7 +233,8 @@ static int memory_only_nodes(struct summary_page *p)
 static void show_numa(struct summary_page *p)
 {
     RP_BUF text = {0};
-    const char *nodes = rp_known_text(p->probes, "memory.numa_nodes"), *balancing = rp_known_text(p->probes, "memory.numa_balancing");
+    const char *nodes = rp_known_text(p->probes, "memory.numa_nodes"),
+               *balancing = rp_known_text(p->probes, "memory.numa_balancing");
     int n = nodes ? rp_parse_cpus(nodes, NULL, RP_MAX_CPUS) : 0;
     if (n == 1)
         rp_buf_puts(&text, "1 node");
@@ -245,13 +253,15 @@ static void show_memory(struct summary_page *p)
     p->section = "memory";
     put_form(p, "size", "{memory.total}|available {memory.available}|swap {memory.swap_total}");
     show_numa(p);
-    put_form(p, "pages", "transparent {memory.transparent_huge_pages}|huge {memory.huge_pages} of {memory.huge_page_size}");
+    put_form(p, "pages",
+             "transparent {memory.transparent_huge_pages}|huge {memory.huge_pages} of {memory.huge_page_size}");
 }
 
 /* ---- GPUs ---- */
 
 /* "31 C to 45 C": a number of all GPUs; clocks are given in MHz, as they are set */
-static void add_range(struct rp_buf *out, const json_t *const *gpu, int n, const char *before, const char *field, const char *after)
+static void add_range(struct rp_buf *out, const json_t *const *gpu, int n, const char *before, const char *field,
+                      const char *after)
 {
     double low = 0, high = 0, x;
     const char *unit = NULL;
@@ -269,7 +279,8 @@ static void add_range(struct rp_buf *out, const json_t *const *gpu, int n, const
     rp_show_number(a, clock ? low * 1e-6 : low, clock ? NULL : unit);
     rp_show_number(b, clock ? high * 1e-6 : high, clock ? NULL : unit);
     if (known)
-        rp_buf_printf(out, "%s%s%s%s%s%s", out->size ? ", " : "", before, a, low < high ? " to " : "", low < high ? b : "", after);
+        rp_buf_printf(out, "%s%s%s%s%s%s", out->size ? ", " : "", before, a, low < high ? " to " : "",
+                      low < high ? b : "", after);
 }
 
 /* "8 x NAME", one line for each different text */
@@ -361,10 +372,12 @@ static void show_gpus(struct summary_page *p)
     put_form(p, "driver", "{nvidia.version}|{nvidia.flavour} module|CUDA {gpu.cuda_driver_version}");
     if (!n && !rp_known(p->probes, "nvidia.version") &&
         (rp_known(p->probes, "gpu.nccl_version") || json_object_size(rp_group(p->probes, "cuda.libraries")) ||
-         json_object_size(rp_group(p->probes, "cuda.toolkits")) || (rp_group(p->probes, "nvidia") && !rp_group(p->probes, "cpu"))))
+         json_object_size(rp_group(p->probes, "cuda.toolkits")) ||
+         (rp_group(p->probes, "nvidia") && !rp_group(p->probes, "cpu"))))
         put_fact(p, "driver", has_driver_library(p) ? "its library alone, without a version" : "no NVIDIA driver");
     put_form(p, "NCCL", "{gpu.nccl_version}");
-    if (*why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 && (n || rp_known(p->probes, "nvidia.version")))
+    if (*why && strcmp(rp_state_at(p->probes, "gpu.worker"), "error") != 0 &&
+        (n || rp_known(p->probes, "nvidia.version")))
         put_fact(p, "not queried", why);
 }
 
@@ -414,7 +427,8 @@ static void show_storage(struct summary_page *p)
         const json_t *at = rp_value_at(all, places[i][1]), *disks = rp_known(at, "disks");
         const char *disk = json_string_value(json_array_get(disks, 0));
         RP_BUF text = {0};
-        if (i && rp_known(at, "mount_point") && json_equal(rp_known(at, "mount_point"), rp_known(all, "workdir.mount_point"))) {
+        if (i && rp_known(at, "mount_point") &&
+            json_equal(rp_known(at, "mount_point"), rp_known(all, "workdir.mount_point"))) {
             put_fact(p, places[i][0], "where the working directory is");
             continue;
         }
@@ -439,8 +453,9 @@ static void show_software(struct summary_page *p)
     if (program.size && digest)
         rp_buf_printf(&program, ", sha256 %.16s...", digest);
     put_text(p, "repro", &program);
+    /* a second file of a name is not what a program gets */
     json_object_foreach((json_t *)rp_group(p->probes, "cuda.libraries"), name, one)
-        if ((version = rp_known_text(one, "version")) && !strchr(name, '#')) /* a second file of a name is not what a program gets */
+        if ((version = rp_known_text(one, "version")) && !strchr(name, '#'))
             rp_buf_printf(&libraries, "%s%.*s %s", libraries.size ? ", " : "", (int)strcspn(name, "."), name, version);
     put_text(p, "libraries", &libraries);
     put_form(p, "job", "{jobs.launchers}");
@@ -448,7 +463,8 @@ static void show_software(struct summary_page *p)
         const char *value = rp_known_text(one, "");
         int known = value && strncmp(value, hidden, 7) != 0;
         if (variables.size < 300)
-            rp_buf_printf(&variables, "%s%s%s%.100s", variables.size ? " " : "", name, known ? "=" : "", known ? value : "");
+            rp_buf_printf(&variables, "%s%s%s%.100s", variables.size ? " " : "", name, known ? "=" : "",
+                          known ? value : "");
         else
             more++;
     }
@@ -459,7 +475,8 @@ static void show_software(struct summary_page *p)
 
 static void show_sources(struct summary_page *p)
 {
-    static const char form[] = "{commit}|{branch}|{#modified} modified|{#untracked} untracked|{#submodules_changed} submodules changed";
+    static const char form[] =
+        "{commit}|{branch}|{#modified} modified|{#untracked} untracked|{#submodules_changed} submodules changed";
     const char *name;
     json_t *one;
     p->section = "sources";
@@ -522,7 +539,8 @@ static void show_counts(struct summary_page *p)
     const char *tree;
     count_states(p->probes, known, 0);
     p->section = "document";
-    RP_FREE char *text = rp_asprintf("%d known, %d absent, %d denied, %d in error", known[0], known[1], known[2], known[3]);
+    RP_FREE char *text =
+        rp_asprintf("%d known, %d absent, %d denied, %d in error", known[0], known[1], known[2], known[3]);
     put_fact(p, "values", text);
     show_without_values(p);
     for (int i = 0; (tree = rp_capture_unseen(p->probes, i, &unseen)); i++)

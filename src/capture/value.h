@@ -1,6 +1,7 @@
 /* Reading an environment document: known values, and numbers with their units.
  *
- * What:    for readers of a document: doctor, summary, verify, comparisons. Unknown values and values of another type are NULL or -1.
+ * What:    for readers of a document: doctor, summary, verify, comparisons. Unknown values and values of another type
+ *          are NULL or -1.
  * Flow:    group, "name.name" -> value.
  * Owner:   everything returned is borrowed from the document.
  * Extend:  another unit is a branch of rp_show_number().
@@ -9,8 +10,11 @@
 
 #include <jansson.h>
 
-/* A value or a group of a capture, of JSON that follows bundle/schemas/env.schema.json, or a side of a difference (env_diff.h). */
-enum rp_leaf_kind { RP_LEAF_MISSING, RP_LEAF_ABSENT, RP_LEAF_UNKNOWN /* denied or error */, RP_LEAF_KNOWN, RP_LEAF_GROUP };
+/* A value or a group of a capture, of JSON that follows bundle/schemas/env.schema.json, or a side of a difference
+ * (env_diff.h). */
+enum rp_leaf_kind {
+    RP_LEAF_MISSING, RP_LEAF_ABSENT, RP_LEAF_UNKNOWN /* denied or error */, RP_LEAF_KNOWN, RP_LEAF_GROUP
+};
 struct rp_leaf {
     enum rp_leaf_kind kind;
     const char *state, *unit; /* "" where there is none */
@@ -18,7 +22,8 @@ struct rp_leaf {
 };
 struct rp_leaf rp_leaf(const json_t *value);
 
-const json_t *rp_value_at(const json_t *group, const char *path);    /* value with its state, or group; no name in path has a dot */
+/* value with its state, or group; no name in path has a dot */
+const json_t *rp_value_at(const json_t *group, const char *path);
 const json_t *rp_group(const json_t *group, const char *path); /* only a group: to go through what is in it */
 const json_t *rp_known(const json_t *group, const char *path); /* what is known */
 const char *rp_known_text(const json_t *group, const char *path);

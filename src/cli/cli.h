@@ -74,12 +74,13 @@ struct rp_command_section {
     const struct rp_command *first;
     const char *title;
 };
-extern const struct rp_command_section rp_command_sections[]; /* of the help, in the order of the commands; ended by NULL */
+/* of the help, in the order of the commands; ended by NULL */
+extern const struct rp_command_section rp_command_sections[];
 
 int rp_cli_main(int argc, char **argv); /* returns the exit status */
 
-/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into a cli->result. Without a
- * result, every command prints a document with the schema RP_ERROR_SCHEMA. */
+/* The text on stderr, and with --json {"error": {"code", "exit", "message"}} on stdout, merged into a cli->result.
+ * Without a result, every command prints a document with the schema RP_ERROR_SCHEMA. */
 #define RP_ERROR_SCHEMA "repro-error/1"
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
 json_t *rp_cli_error_json(const struct rp_err *err); /* what "error" has */

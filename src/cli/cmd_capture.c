@@ -93,7 +93,8 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
         return -1;
     if (cli->json) {
         cli->result = json_incref(env);
-    } else if (!o->output || (to_file && !cli->quiet && rp_cli_has_stdout())) { /* with -o FILE the summary is printed as well */
+    } else if (!o->output ||
+               (to_file && !cli->quiet && rp_cli_has_stdout())) { /* with -o FILE the summary is printed as well */
         rp_capture_summary(&summary, env);
         rp_cli_print(&summary);
         return 0;
@@ -104,34 +105,30 @@ static int cmd_capture(struct rp_cli *cli, struct rp_err *err)
 }
 
 const struct rp_command rp_cmd_capture = {
-    .name = "capture",
-    .operands = "",
-    .summary = "describe this machine",
-    .details = "Prints a summary, warnings first; the full document (schema repro-env/1) goes to a file with -o, or to standard output "
-               "with --json. With -o FILE, --quiet omits the summary. 'repro run' captures before and after a run by itself. If the "
-               "system forbids programs in memory (vm.memfd_noexec=2), the program that queries GPU libraries is written to "
-               "~/.cache/repro once.\n"
-               "\n"
-               "Every value has a state: ok, absent, denied or error. Absent: the machine does not have it; values hidden by a missing "
-               "/proc or /sys are denied. Environment variables are recorded by an allow-list; host name and serial numbers are salted "
-               "hashes unless --identify is given, and so are names of network interfaces other than those that the kernel, systemd or "
-               "container tools give (eth0, enp3s0, docker0): vpn-customer becomes if- and 12 digits. A GPU library or driver that does not "
-               "answer in 10 s is an error; "
-               "RP_GPU_TIMEOUT_MS=60000 in the environment waits longer.\n"
-               "\n"
-               "--record DIR writes every file, listing and link that the probes read, redacted like the document; --root DIR reads such a "
-               "directory instead of / and gives the same document. --repo and --digests apply to the recording. Review a "
-               "record before you publish it.\n"
-               "\n"
-               "--explain takes a field of the document (gpu.devices.gpu0.clock_sm), a name (clock_sm), stars for any names, or the "
-               "beginning of names, whose fields it lists (gpu.devices).\n"
-               "\n"
-               "Examples:\n"
-               "  repro capture -o env.json\n"
-               "  repro capture --probe cpu,memory --json | jq .probes.memory\n"
-               "  repro capture --record machine && repro capture --root machine\n"
-               "  repro capture --explain clock_sm_application\n",
-    .opts = opts,
-    .opts_size = sizeof(struct capture_opts),
-    .run = cmd_capture,
+    .name = "capture", .operands = "", .summary = "describe this machine", .details =
+        "Prints a summary, warnings first; the full document (schema repro-env/1) goes to a file with -o, or to "
+        "standard output with --json. With -o FILE, --quiet omits the summary. 'repro run' captures before and after a "
+        "run by itself. If the system forbids programs in memory (vm.memfd_noexec=2), the program that queries GPU "
+        "libraries is written to ~/.cache/repro once.\n"
+        "\n"
+        "Every value has a state: ok, absent, denied or error. Absent: the machine does not have it; values hidden by "
+        "a missing /proc or /sys are denied. Environment variables are recorded by an allow-list; host name and serial "
+        "numbers are salted hashes unless --identify is given, and so are names of network interfaces other than those "
+        "that the kernel, systemd or container tools give (eth0, enp3s0, docker0): vpn-customer becomes if- and 12 "
+        "digits. A GPU library or driver that does not answer in 10 s is an error; RP_GPU_TIMEOUT_MS=60000 in the "
+        "environment waits longer.\n"
+        "\n"
+        "--record DIR writes every file, listing and link that the probes read, redacted like the document; --root DIR "
+        "reads such a directory instead of / and gives the same document. --repo and --digests apply to the recording. "
+        "Review a record before you publish it.\n"
+        "\n"
+        "--explain takes a field of the document (gpu.devices.gpu0.clock_sm), a name (clock_sm), stars for any names, "
+        "or the beginning of names, whose fields it lists (gpu.devices).\n"
+        "\n"
+        "Examples:\n"
+        "  repro capture -o env.json\n"
+        "  repro capture --probe cpu,memory --json | jq .probes.memory\n"
+        "  repro capture --record machine && repro capture --root machine\n"
+        "  repro capture --explain clock_sm_application\n",
+    .opts = opts, .opts_size = sizeof(struct capture_opts), .run = cmd_capture,
 };

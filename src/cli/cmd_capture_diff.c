@@ -183,8 +183,8 @@ static int of_row(const struct rp_difference *d, const char *pattern)
     return pattern ? rp_same_text(d->pattern, pattern) : !d->pattern;
 }
 
-/* Those of one impact, or the volatile ones (impact NULL), in the order of their rows, so that equal differences of several things are next
- * to each other; those without a row last. Without `sorted` all of them, as they are. */
+/* Those of one impact, or the volatile ones (impact NULL), in the order of their rows, so that equal differences of
+ * several things are next to each other; those without a row last. Without `sorted` all of them, as they are. */
 static struct shown_list select_differences(const struct rp_difference *list, int64_t n, int sorted, const char *impact)
 {
     struct shown_list out = {.of = rp_alloc((size_t)(n + 1) * sizeof *out.of)};
@@ -313,28 +313,26 @@ static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)
 }
 
 const struct rp_command rp_cmd_capture_diff = {
-    .name = "capture diff",
-    .operands = "A B",
-    .summary = "compare two captures, graded by what moves throughput",
-    .details =
-        "A and B are documents of 'repro capture -o', or bundles (their capture before the run; the bundle is not verified). A document "
-        "may also come over standard input, named -. Differences are grouped by their likely impact on throughput, with the reason; see "
-        "also 'repro capture --explain FIELD'. Lists are compared as sets, rows of the topology matrix cell by cell; sizes of memory "
-        "within 1 % are equal, because the kernel reserves a varying part. Volatile values (load, temperatures, free memory), values that "
-        "are known on one side or on neither, and hidden values are listed separately. Names and serial numbers are salted hashes: they "
-        "can be compared only within one run, whose two captures share the salt, or between captures made with --identify.\n"
-        "\n"
-        "The exit status is 5 if a value of high or medium impact differs, except for volatile ones. 0 means that no difference was "
-        "found, not that the machines are the same: the last line counts the values that could not be compared; with --strict these also "
-        "give 5. Captures without a common probe are a usage error (2).\n"
-        "\n"
-        "Examples:\n"
-        "  repro capture diff monday.json friday.json\n"
-        "  repro capture diff theirs.repro.tar.zst ours.repro.tar.zst\n"
-        "  repro capture --json | repro capture diff a.json -\n"
-        "  repro capture diff --strict a.json b.json && echo same environment\n"
-        "  repro capture diff a.json b.json --json | jq -r '.different[].field'\n",
-    .opts = opts,
-    .opts_size = sizeof(struct diff_opts),
-    .run = cmd_capture_diff,
+    .name = "capture diff", .operands = "A B", .summary = "compare two captures, graded by what moves throughput",
+    .details = "A and B are documents of 'repro capture -o', or bundles (their capture before the run; the bundle is "
+               "not verified). A document may also come over standard input, named -. Differences are grouped by their "
+               "likely impact on throughput, with the reason; see also 'repro capture --explain FIELD'. Lists are "
+               "compared as sets, rows of the topology matrix cell by cell; sizes of memory within 1 % are equal, "
+               "because the kernel reserves a varying part. Volatile values (load, temperatures, free memory), values "
+               "that are known on one side or on neither, and hidden values are listed separately. Names and serial "
+               "numbers are salted hashes: they can be compared only within one run, whose two captures share the "
+               "salt, or between captures made with --identify.\n"
+               "\n"
+               "The exit status is 5 if a value of high or medium impact differs, except for volatile ones. 0 means "
+               "that no difference was found, not that the machines are the same: the last line counts the values that "
+               "could not be compared; with --strict these also give 5. Captures without a common probe are a usage "
+               "error (2).\n"
+               "\n"
+               "Examples:\n"
+               "  repro capture diff monday.json friday.json\n"
+               "  repro capture diff theirs.repro.tar.zst ours.repro.tar.zst\n"
+               "  repro capture --json | repro capture diff a.json -\n"
+               "  repro capture diff --strict a.json b.json && echo same environment\n"
+               "  repro capture diff a.json b.json --json | jq -r '.different[].field'\n",
+    .opts = opts, .opts_size = sizeof(struct diff_opts), .run = cmd_capture_diff,
 };

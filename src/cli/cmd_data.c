@@ -256,16 +256,18 @@ const struct rp_command rp_cmd_data_check = {
     .name = "data check",
     .operands = "[PATH]",
     .summary = "read and describe every record of a data set, or hash the store again",
-    .details = "PATH is a file, a directory of files, or a quoted glob; of Megatron-LM's pairs also NAME without .bin and .idx. A bad "
-               "length, checksum, index, field or value is an error that names file and place, with exit status 4. Ids of formats without "
-               "a vocabulary of their own (tokens, megatron) are checked with --below tokens=N. Images are decoded whole; --below "
-               "label=N gives the number of classes, 1000 by default.\n"
-               "JPEG images may be gray, RGB, CMYK and progressive, from 1x1 to 2^26 pixels. An EXIF orientation is counted and ignored, "
-               "as by torchvision and TensorFlow; OpenCV and newer releases of DALI turn such images. Truncated and damaged images are "
-               "refused by name, also larger ones, more than 100 scans, 12 bits per sample, lossless and arithmetic coding, and other "
-               "formats than JPEG.\n"
-               "TFRecord files that gzip or zlib compressed are unpacked once when they are opened, and up to 1 MiB again for a sample in "
-               "random order; unpack them for more speed. So are chunks of HDF5, of which 128 MiB are kept.\n"
+    .details = "PATH is a file, a directory of files, or a quoted glob; of Megatron-LM's pairs also NAME without .bin "
+               "and .idx. A bad length, checksum, index, field or value is an error that names file and place, with "
+               "exit status 4. Ids of formats without a vocabulary of their own (tokens, megatron) are checked with "
+               "--below tokens=N. Images are decoded whole; --below label=N gives the number of classes, 1000 by "
+               "default.\n"
+               "JPEG images may be gray, RGB, CMYK and progressive, from 1x1 to 2^26 pixels. An EXIF orientation is "
+               "counted and ignored, as by torchvision and TensorFlow; OpenCV and newer releases of DALI turn such "
+               "images. Truncated and damaged images are refused by name, also larger ones, more than 100 scans, 12 "
+               "bits per sample, lossless and arithmetic coding, and other formats than JPEG.\n"
+               "TFRecord files that gzip or zlib compressed are unpacked once when they are opened, and up to 1 MiB "
+               "again for a sample in random order; unpack them for more speed. So are chunks of HDF5, of which 128 "
+               "MiB are kept.\n"
                "\n"
                "Examples:\n"
                "  repro data check\n"
@@ -299,8 +301,8 @@ const struct rp_command rp_cmd_data_unpack = {
     .operands = "ARCHIVE",
     .summary = "unpack an archive into the store and print the directory",
     .details = "ARCHIVE is a file, or the name of an embedded archive: tar or zip, plain or with gz, xz, zst, lz4 or "
-               "bz2. It is hashed "
-               "first, unpacked within limits, and renamed into place; the directory is named after its SHA-256.\n"
+               "bz2. It is hashed first, unpacked within limits, and renamed into place; the directory is named after "
+               "its SHA-256.\n"
                "\n"
                "Examples:\n"
                "  repro data unpack bert_sample.tar.zst\n",

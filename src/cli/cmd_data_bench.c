@@ -67,9 +67,8 @@ static struct rp_data_opts image_opts(const struct bench_opts *o, int threads)
 {
     int random = !o->augment || strcmp(o->augment, "crop_flip") == 0, size = o->image_size ? (int)o->image_size : 224;
     return (struct rp_data_opts){
-        .shuffle = 1,
-        .seed = 3,
-        .image = {.crop = {.random = random, .image_size = size, .short_side = size * 8 / 7, .area_min = 0.08, .area_max = 1,
+        .shuffle = 1, .seed = 3, .image = {.crop = {.random = random,
+                           .image_size = size, .short_side = size * 8 / 7, .area_min = 0.08, .area_max = 1,
                            .ratio_min = 0.75, .ratio_max = 1.3333333333333333, .attempts = 10, .flip = 0.5, .seed = 4},
                   .fancy = 1,
                   .threads = threads},
@@ -124,8 +123,8 @@ static void print_measured(const struct rp_cli *cli, const json_t *row)
     if (cli->json)
         return;
     rp_show(&text, RP_FILL_TEXT, row,
-            "{/threads t 4} thread{/threads s -1} {/images_per_second d1 10} images/s "
-            "{/images_per_second_a_thread d1 8} a thread\n");
+            "{/threads t 4} thread{/threads s -1} {/images_per_second d1 10} images/s {/images_per_second_a_thread d1 "
+            "8} a thread\n");
     rp_cli_print(&text);
     fflush(stdout);
 }
@@ -164,8 +163,8 @@ const struct rp_command rp_cmd_data_bench = {
     .operands = "PATH",
     .summary = "measure how many images a second are decoded and cropped",
     .details = "Reads PATH as a run would, in shuffled order with random crops, 64 samples at a time, and reports "
-               "images per second for "
-               "each number of threads. Files that are not in memory yet make the first figures slower.\n"
+               "images per second for each number of threads. Files that are not in memory yet make the first figures "
+               "slower.\n"
                "\n"
                "Examples:\n"
                "  repro data bench /data/imagenet --format imagenet_tfrecord --threads 1,2,4,8\n",

@@ -37,7 +37,8 @@ static void put_here(json_t *here, const char *name, const char *text)
 /* The kernel's file systems, in which root has write permission but cannot create files. */
 static int is_of_kernel(const char *path)
 {
-    static const unsigned long types[] = {0x9fa0, 0x62656572, 0x27e0eb, 0x63677270}; /* proc, sysfs, cgroup, cgroup2: linux/magic.h */
+    /* proc, sysfs, cgroup, cgroup2: linux/magic.h */
+    static const unsigned long types[] = {0x9fa0, 0x62656572, 0x27e0eb, 0x63677270};
     struct statfs s;
     for (size_t i = 0; i < sizeof types / sizeof *types && statfs(path, &s) == 0; i++)
         if ((unsigned long)s.f_type == types[i])
@@ -190,16 +191,13 @@ const struct rp_command rp_cmd_doctor = {
     .operands = "",
     .summary = "find what would stop or slow a run here, with remedies",
     .details = "Captures the machine and prints one line for each finding: severity, what, the measured value and the "
-               "remedy, a command "
-               "if one helps (most need root). stop: the run would fail; slow: it would be slower or its time less "
-               "certain; note: worth "
-               "knowing. Invisible problems are not found: an empty list is not a guarantee.\n"
+               "remedy, a command if one helps (most need root). stop: the run would fail; slow: it would be slower or "
+               "its time less certain; note: worth knowing. Invisible problems are not found: an empty list is not a "
+               "guarantee.\n"
                "\n"
                "Exit status 7 if every run would fail, also on the CPU: no place for the bundle, no key, a named store "
-               "that cannot be "
-               "written, a clock that steps back. Findings about GPUs only, or about speed, leave status 0. With "
-               "--root only the record "
-               "is checked.\n"
+               "that cannot be written, a clock that steps back. Findings about GPUs only, or about speed, leave "
+               "status 0. With --root only the record is checked.\n"
                "\n"
                "Examples:\n"
                "  repro doctor --json | jq -r '.findings[] | select(.severity == \"slow\").remedy'\n"

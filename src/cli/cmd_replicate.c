@@ -120,8 +120,8 @@ static void take_overrides(struct set *set, const struct rp_original *first)
     }
 }
 
-/* Adds overrides until the settings are the original's: section of another backend, planned batch size. Files and devices are never taken
- * from the original. Returns how many were added. */
+/* Adds overrides until the settings are the original's: section of another backend, planned batch size. Files and
+ * devices are never taken from the original. Returns how many were added. */
 static int complete_settings(struct set *set, const struct rp_recipe *r, const struct rp_original *first)
 {
     static const char *const files[] = {"run.save", "run.init", "run.device", "data.path"};
@@ -222,14 +222,12 @@ const struct rp_command rp_cmd_replicate = {
     .operands = "BUNDLE",
     .summary = "repeat the run of a bundle here, and seal the agreement of both",
     .details = "Verifies the bundle, trains its recipe with the same settings and data (compared by digest), and seals "
-               "a bundle whose signed "
-               "statement cites the original by digest. Its report has the agreement of both: bits, throughput ratio "
-               "with an interval, "
-               "differences of the machines. Only backend, device, instruction set and threads are free.\n"
+               "a bundle whose signed statement cites the original by digest. Its report has the agreement of both: "
+               "bits, throughput ratio with an interval, differences of the machines. Only backend, device, "
+               "instruction set and threads are free.\n"
                "\n"
                "repro verify NEW --original FIRST checks the agreement. Exit status 5: the bits differ; the bundle is "
-               "sealed anyway. To repeat "
-               "only the first steps, without a bundle: repro verify FIRST --replay K.\n"
+               "sealed anyway. To repeat only the first steps, without a bundle: repro verify FIRST --replay K.\n"
                "\n"
                "Examples:\n"
                "  repro replicate theirs.repro.tar.zst --trust their-key.pem\n"

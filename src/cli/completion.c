@@ -1,4 +1,5 @@
-/* Completion for bash, zsh and fish, made from the table: one `case` over the command typed so far, in fish one line for each option.
+/* Completion for bash, zsh and fish, made from the table: one `case` over the command typed so far, in fish one line
+ * for each option.
  *
  * The command's words ("key new") select a list of options; an option that takes a value selects its choices, the names
  * of the list that it takes, or file names; so do operands, by their names in the table.

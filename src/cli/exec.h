@@ -100,8 +100,8 @@ int rp_exec_begin(struct exec *x, struct rp_err *err) rp_must_check;
 /* Around the command: what the others report, and the end of all when one fails. */
 void rp_exec_listen(struct exec *x);
 void rp_exec_listen_end(struct exec *x);
-/* After the command: computes the digests of --output and collects the parts of the other processes. A job that ended early
- * is not an error here: x->lost says why. */
+/* After the command: computes the digests of --output and collects the parts of the other processes. A job that ended
+ * early is not an error here: x->lost says why. */
 void rp_exec_collect(struct exec *x);
 /* The others, from the beginning to the end; run: runs the command. */
 int rp_exec_follow(struct exec *x, int (*run)(struct exec *x, struct rp_err *err), struct rp_err *err) rp_must_check;

@@ -21,7 +21,8 @@ const char *rp_opt_choices(const struct rp_opt *o)
 {
     if (o->choices)
         return o->choices;
-    return o->arg && strchr(o->arg, '|') && islower((unsigned char)o->arg[0]) ? o->arg : NULL; /* "a|b", but not "KEY|FILE" */
+    /* "a|b", but not "KEY|FILE" */
+    return o->arg && strchr(o->arg, '|') && islower((unsigned char)o->arg[0]) ? o->arg : NULL;
 }
 
 int rp_command_is_sub(const struct rp_command *c, const struct rp_command *group)

@@ -14,15 +14,15 @@
 
 #define RP_ENVIRONMENT(X)                                                                                              \
     X("REPRO_KEY", "path of the private key that signs bundles")                                                       \
-    X("REPRO_LEDGER", "file of the ledger of attempts, instead of the one next to the key")                             \
+    X("REPRO_LEDGER", "file of the ledger of attempts, instead of the one next to the key")                            \
     X("REPRO_STORE", "directory where data archives are unpacked")                                                     \
-    X("REPRO_JOB_KEY", "key of a job of several processes, or REPRO_JOB_KEY_FILE: a file with it")                      \
-    X("REPRO_SSH", "with run --hosts: command to use instead of ssh, such as ssh -p 2222")                                  \
+    X("REPRO_JOB_KEY", "key of a job of several processes, or REPRO_JOB_KEY_FILE: a file with it")                     \
+    X("REPRO_SSH", "with run --hosts: command to use instead of ssh, such as ssh -p 2222")                             \
     X("XDG_CONFIG_HOME", "parent of repro/: key.pem, its ledger, verified.jsonl and trust/; default ~/.config")   \
     X("XDG_CACHE_HOME", "parent of repro/, the store when REPRO_STORE is not set; default ~/.cache")                   \
-    X("TMPDIR", "directory for a bundle whose own place can no longer be written; default /tmp")                          \
+    X("TMPDIR", "directory for a bundle whose own place can no longer be written; default /tmp")                       \
     X("NO_COLOR", "when not empty: no colour")                                                                         \
-    X("COLUMNS", "width of the progress line and of wrapped text")                                                                         \
+    X("COLUMNS", "width of the progress line and of wrapped text")                                                     \
     X("TERM", "dumb: plain lines instead of a progress line that rewrites itself")
 
 #define RP_FILES(X)                                                                                                    \
@@ -41,10 +41,11 @@
     "  repro verify FILE             check the result, or a bundle that you received\n"                                \
     "\n"                                                                                                               \
     "In a container, with volumes for bundles and for the key (podman: with --userns keep-id):\n"                      \
-    "  docker run --rm --gpus all -u \"$(id -u):$(id -g)\" -v \"$PWD:/work\" \\\n"                                      \
+    "  docker run --rm --gpus all -u \"$(id -u):$(id -g)\" -v \"$PWD:/work\" \\\n"                                     \
     "    -v repro-key:/key repro:VERSION-cuda run bert_fp32\n"
 
-/* --help: at most 25 lines of 100 columns, one line for each option or subcommand, its help up to the first semicolon. */
+/* --help: at most 25 lines of 100 columns, one line for each option or subcommand, its help up to the first
+ * semicolon. */
 void rp_help_screen(struct rp_buf *out, const struct rp_command *c);
 void rp_help_top_screen(struct rp_buf *out);
 /* `repro help [COMMAND]`: the whole text. */
@@ -63,4 +64,5 @@ void rp_schema_names(struct rp_buf *out); /* " facts run ...", of cmd_schema.c *
 /* Shared by help and completion. */
 const char *rp_opt_arg(const struct rp_opt *o);     /* "FILE", "a|b|c", NULL for flags */
 const char *rp_opt_choices(const struct rp_opt *o); /* "a|b|c" or NULL */
-int rp_command_is_sub(const struct rp_command *c, const struct rp_command *group); /* group NULL: is it a subcommand at all */
+/* group NULL: is it a subcommand at all */
+int rp_command_is_sub(const struct rp_command *c, const struct rp_command *group);

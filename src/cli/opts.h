@@ -49,7 +49,8 @@
 #define RP_OPT_REPLICATION(field, help_) RP_OPTION_TEXT(field, "replication", 0, "FILE", help_)
 #define RP_OPT_ROOT(field) RP_OPTION_TEXT(field, "root", 0, "DIR", "read a recorded machine instead of /")
 
-/* Options with which processes become one job (supervise/joining.h); o: the command's field, a struct rp_joining_opts. */
+/* Options with which processes become one job (supervise/joining.h); o: the command's field, a struct
+ * rp_joining_opts. */
 #define RP_JOINING_ROWS(o)                                                                                             \
     RP_OPTION_TEXT(o.launcher, "launcher", 0, "ID", "launcher of this process; default: detected"),  \
     RP_OPTION_TEXT(o.rank_from, "rank-from", 0, "VAR", "variable with the rank, if no launcher is detected"),  \

@@ -15,7 +15,8 @@ const struct rp_opt rp_opts_common[] = {
      .help = "result and errors as one JSON document"},
     {.name = "quiet", .letter = 'q', .type = RP_OPT_FLAG, .offset = offsetof(struct rp_cli, quiet),
      .help = "no progress, no messages but errors"},
-    {.name = "help", .letter = 'h', .type = RP_OPT_FLAG, .offset = offsetof(struct rp_cli, help), .help = "show this help"},
+    {.name = "help", .letter = 'h', .type = RP_OPT_FLAG, .offset = offsetof(struct rp_cli, help),
+     .help = "show this help"},
     {0},
 };
 

@@ -1,6 +1,7 @@
 /* The progress of a replay on the terminal: what `verify` and `challenge answer` share.
  *
- * What:    callbacks for struct rp_replay_opts: an estimate of the time before the first step, then one line that counts steps.
+ * What:    callbacks for struct rp_replay_opts: an estimate of the time before the first step, then one line that
+ *          counts steps.
  * Flow:    rp_replay() -> begin, progress -> struct rp_progress.
  * Owner:   the caller's struct, whose line it has initialised and ends.
  */

@@ -127,8 +127,9 @@ int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_pro
 {
     const char *init = r->run_init, *save = r->run_save;
     if (init && *init && rp_checkpoint_check(init, r, found, err) < 0) {
+        /* another model is the same failure as config.json of a directory and as shapes of a file */
         if (err->code == RP_USAGE)
-            err->code = RP_MALFORMED; /* another model is the same failure as config.json of a directory and as shapes of a file */
+            err->code = RP_MALFORMED;
         return rp_wrap(err, "--init");
     }
     if (*found)

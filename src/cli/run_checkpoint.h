@@ -14,6 +14,7 @@
 #include <jansson.h>
 
 /* *found: as of rp_checkpoint_check(), NULL without --init. force: --save may replace files. */
-int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_progress *progress, json_t **found, struct rp_err *err) rp_must_check;
+int rp_run_check_checkpoints(const struct rp_recipe *r, int force, struct rp_progress *progress, json_t **found,
+                             struct rp_err *err) rp_must_check;
 /* Room for --save, which is written next to existing files, hours later. */
 int rp_run_check_room(const struct rp_recipe *r, const struct rp_plan *plan, struct rp_err *err) rp_must_check;

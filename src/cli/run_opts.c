@@ -28,13 +28,16 @@ const struct rp_opt rp_run_opt_table[] = {
     RP_RUN_CHALLENGE,
     RP_RUN_ROWS,
     RP_OPTION_FLAG(profile, "profile", 0, "print the time of a step by operation, and stop"),
-    RP_OPTION_TEXT(hosts, "hosts", 0, "NAME[:N],...",
-                   "train on these hosts, this one among them; ssh copies and starts the program there, with N ranks each"),
+    RP_OPTION_TEXT(
+        hosts, "hosts", 0, "NAME[:N],...",
+        "train on these hosts, this one among them; ssh copies and starts the program there, with N ranks each"),
     RP_JOINING_ROWS(joining),
-    RP_OPTION_TEXT(ssh, "ssh", 0, "COMMAND", "with --hosts: command to use instead of ssh, such as \"ssh -p 2222\"; default $REPRO_SSH"),
+    RP_OPTION_TEXT(ssh, "ssh", 0, "COMMAND",
+                   "with --hosts: command to use instead of ssh, such as \"ssh -p 2222\"; default $REPRO_SSH"),
     RP_OPTION_FLAG(keep_program, "keep-program", 0,
                    "with --hosts: leave the program in the cache of the other hosts; later jobs need no copy"),
-    RP_OPTION_FLAG(other_programs, "allow-different-programs", 0, "accept processes of other builds of the same commit; all must have it"),
+    RP_OPTION_FLAG(other_programs, "allow-different-programs", 0,
+                   "accept processes of other builds of the same commit; all must have it"),
     {0},
 };
 

@@ -29,15 +29,19 @@ struct rp_run_opts {
 #define RP_RANKS_MAX 512 /* processes of one machine */
 
 /* Rows that `run` and `replicate` share. */
-#define RP_RUN_ROWS                                                                                              \
-    RP_OPTION_FLAG(plan, "plan", 0, "print memory plan and time, here and for GPUs of four sizes, and stop"), \
-    RP_OPT_OUTPUT(output, "bundle to write; - for standard output; default NAME-TIME.repro.tar.zst here"),         \
-    RP_OPTION_INT(ranks, "ranks", 0, 1, RP_RANKS_MAX, "train with N ranks on this machine: each a GPU or part of the processors"),         \
-    RP_OPTION_TEXT(layout, "layout", 0, "DxTxP", "ranks that divide micro-batches, tensors (gpt) and layers (gpt)"),                  \
-    RP_OPT_FORCE(force), RP_OPT_KEY(key), RP_OPT_NO_LEDGER(no_ledger), RP_OPT_STORE(store),                     \
-    RP_OPTION_CHOICE(progress, "progress", 0, "text|json", "messages on standard error as text, or as one JSON object a line"), \
-    RP_OPT_PASSPHRASE_FD(passphrase_fd), RP_OPT_IDENTIFY(identify)
-#define RP_RUN_CHALLENGE RP_OPTION_TEXT(challenge, "challenge", 0, "FILE", "derive the seeds from this challenge or public value")
+#define RP_RUN_ROWS                                                                                                    \
+    RP_OPTION_FLAG(plan, "plan", 0, "print memory plan and time, here and for GPUs of four sizes, and stop"),          \
+        RP_OPT_OUTPUT(output, "bundle to write; - for standard output; default NAME-TIME.repro.tar.zst here"),         \
+        RP_OPTION_INT(ranks, "ranks", 0, 1, RP_RANKS_MAX,                                                              \
+                      "train with N ranks on this machine: each a GPU or part of the processors"),                     \
+        RP_OPTION_TEXT(layout, "layout", 0, "DxTxP",                                                                   \
+                       "ranks that divide micro-batches, tensors (gpt) and layers (gpt)"),                             \
+        RP_OPT_FORCE(force), RP_OPT_KEY(key), RP_OPT_NO_LEDGER(no_ledger), RP_OPT_STORE(store),                        \
+        RP_OPTION_CHOICE(progress, "progress", 0, "text|json",                                                         \
+                         "messages on standard error as text, or as one JSON object a line"),                          \
+        RP_OPT_PASSPHRASE_FD(passphrase_fd), RP_OPT_IDENTIFY(identify)
+#define RP_RUN_CHALLENGE                                                                                               \
+    RP_OPTION_TEXT(challenge, "challenge", 0, "FILE", "derive the seeds from this challenge or public value")
 
 extern const struct rp_opt rp_run_opt_table[];
 

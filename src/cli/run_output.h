@@ -23,11 +23,12 @@ struct rp_run_output {
 };
 
 /* given: --output, a file or an existing directory, or NULL. */
-int rp_run_output_choose(struct rp_run_output *out, const char *given, int force, const char *recipe_name, uint64_t started_ns,
-                         struct rp_err *err) rp_must_check;
+int rp_run_output_choose(struct rp_run_output *out, const char *given, int force, const char *recipe_name,
+                         uint64_t started_ns, struct rp_err *err) rp_must_check;
 int rp_run_output_write(struct rp_run_output *out, int force, const struct rp_buf *file, struct rp_progress *progress,
                         struct rp_err *err) rp_must_check;
-int rp_run_output_judge(const struct rp_run_output *out, struct rp_err *err) rp_must_check; /* -1: not where the user requested */
+/* -1: not where the user requested */
+int rp_run_output_judge(const struct rp_run_output *out, struct rp_err *err) rp_must_check;
 /* Reads the file again and checks it as `repro verify` does. */
 int rp_run_output_verify(const struct rp_run_output *out, struct rp_err *err) rp_must_check;
 void rp_run_output_fini(struct rp_run_output *out);

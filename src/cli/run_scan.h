@@ -8,7 +8,8 @@
 
 #include "cli/run.h"
 
-int rp_run_scan(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err) rp_must_check;
+int rp_run_scan(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from,
+                struct rp_err *err) rp_must_check;
 static inline int rp_run_is_scan(const struct rp_run_opts *o)
 {
     return o->scan.n > 0 || o->runs > 0;

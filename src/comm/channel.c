@@ -30,7 +30,8 @@
 struct rp_channel {
     SSL *ssl;
     int fd, own, peer, server, done, ended;
-    char purpose[PURPOSE_MAX + 1], job[RP_CHANNEL_JOB_MAX + 1], identity[IDENTITY_MAX]; /* identity: of a client, which OpenSSL borrows */
+    /* identity: of a client, which OpenSSL borrows */
+    char purpose[PURPOSE_MAX + 1], job[RP_CHANNEL_JOB_MAX + 1], identity[IDENTITY_MAX];
     unsigned char key[RP_CHANNEL_KEY];
     int (*admit)(void *arg, int rank, struct rp_err *err);
     void *admit_arg;

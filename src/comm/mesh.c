@@ -28,7 +28,8 @@ struct links {
     struct mesh_link **l; /* with transfers that are not complete */
     int n;
     struct pollfd *polled;
-    uint64_t moved_ns, called_ns, idle_ns; /* when bytes moved, when waiting() was called, since when none have moved (0: they do) */
+    /* when bytes moved, when waiting() was called, since when none have moved (0: they do) */
+    uint64_t moved_ns, called_ns, idle_ns;
 };
 
 static int add_transfers(struct mesh_exchange *x, struct links *all, int n, struct rp_err *err)
@@ -301,7 +302,8 @@ void rp_mesh_memory(struct rp_mesh_memory *m, struct rp_degrees l, const int *ho
 {
     const int world = l.data * l.tensor * l.pipeline;
     uint64_t pairs = 0, own = 0, channels = 0, most = 0;
-    RP_FREE uint64_t *of_host = rp_alloc((size_t)world * sizeof *of_host); /* pairs on the host of each rank, by its first rank */
+    /* pairs on the host of each rank, by its first rank */
+    RP_FREE uint64_t *of_host = rp_alloc((size_t)world * sizeof *of_host);
     for (int a = 0; a < world; a++)
         for (int b = 0, first = -1; b < world; b++) {
             const int together = !host || host[a] == host[b];

@@ -32,7 +32,8 @@ struct mesh_way {
     uint64_t number;      /* messages before it */
     uint64_t at;          /* bytes of its head and data that have passed */
     unsigned char head[HEAD];
-    unsigned char *window; /* [MESH_WINDOW] on the host: bytes `from` to `to` of the data of a message of the device; NULL: not used yet */
+    /* [MESH_WINDOW] on the host: bytes `from` to `to` of the data of a message of the device; NULL: not used yet */
+    unsigned char *window;
     uint64_t from, to;
 };
 #define MESH_WINDOW ((size_t)1 << 20)
@@ -107,7 +108,8 @@ void rp_mesh_link_wait(struct mesh_link *l); /* asks for the bell */
 short rp_mesh_link_events(const struct mesh_link *l); /* for poll(), while transfers are under way */
 int rp_mesh_link_fd(const struct mesh_link *l);
 void rp_mesh_link_woken(struct mesh_link *l, short events); /* what poll() reported */
-int rp_mesh_link_cut(struct mesh_exchange *x, struct mesh_link *l, uint64_t now, struct rp_err *err) rp_must_check; /* -1: the network is cut */
+/* -1: the network is cut */
+int rp_mesh_link_cut(struct mesh_exchange *x, struct mesh_link *l, uint64_t now, struct rp_err *err) rp_must_check;
 /* Tells the other side, as far as that is possible without waiting, why this one closes. */
 void rp_mesh_link_notify(struct mesh_link *l, const struct mesh_head *h);
 void rp_mesh_link_close(struct mesh_link *l);

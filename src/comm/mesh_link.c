@@ -347,8 +347,9 @@ void rp_mesh_link_woken(struct mesh_link *l, short events)
         l->ended = 1;
 }
 
-/* Sampled once a second: data, or the question whether the other side has room for more, is sent again and again without an answer. A network
- * that loses much may be at that in every sample and still deliver: then what waits for an answer is not the same. */
+/* Sampled once a second: data, or the question whether the other side has room for more, is sent again and again
+ * without an answer. A network that loses much may be at that in every sample and still deliver: then what waits for an
+ * answer is not the same. */
 int rp_mesh_link_cut(struct mesh_exchange *x, struct mesh_link *l, uint64_t now, struct rp_err *err)
 {
     struct tcp_info info = {0};

@@ -229,8 +229,8 @@ int rp_ring_broken(const struct rp_ring *r)
     return written - r->position > r->size || r->position - read > r->size; /* one of both is this side's */
 }
 
-/* All accesses are sequentially consistent: one side writes its position and then looks at the flag, the other one sets the flag and then
- * looks at the position, so that one of both sees what the other did. */
+/* All accesses are sequentially consistent: one side writes its position and then looks at the flag, the other one sets
+ * the flag and then looks at the position, so that one of both sees what the other did. */
 void rp_ring_wait_bytes(struct rp_ring *in)
 {
     atomic_store(&in->at->reader_waits, 1);

@@ -85,7 +85,8 @@ int rp_secret_random(void *out, size_t size, struct rp_err *err)
 
 void rp_secret_stay_out_of_cores(void)
 {
-    RP_FD fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC); /* kinds of mappings, core(5); inherited, through exec too */
+    /* kinds of mappings, core(5); inherited, through exec too */
+    RP_FD fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, "0\n", 2) != 2)
         prctl(PR_SET_DUMPABLE, 0);
 }

@@ -1,5 +1,5 @@
-/* Results by cards and setting, as Paddle's report has them: FP32 and AMP at the usual batch size, FP32 and AMP at the largest; raw logs;
- * and how to repeat each bundle. */
+/* Results by cards and setting, as Paddle's report has them: FP32 and AMP at the usual batch size, FP32 and AMP at the
+ * largest; raw logs; and how to repeat each bundle. */
 #include "compare/layout.h"
 
 #include "base/json.h"

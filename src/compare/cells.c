@@ -45,7 +45,8 @@ static char *throughput_of(const struct rp_line *c)
     if (c->several > 1)
         RP_FORMAT(several, " (first of %d)", c->several);
     return rp_asprintf("%s%s%s", rp_result_figure(text, row->throughput, row->source.kind == RP_RESULT_PUBLISHED),
-                       row->source.kind == RP_RESULT_BUNDLE && !row->source.signed_by ? " (NOT VERIFIED)" : "", several);
+                       row->source.kind == RP_RESULT_BUNDLE && !row->source.signed_by ? " (NOT VERIFIED)" : "",
+                       several);
 }
 
 /* How it is verified. */
@@ -122,7 +123,8 @@ static char *degrees_of(const struct rp_line *c)
     const struct rp_result *row = c->row;
     if (row->rank_layout || row->data_parallel <= 0 || row->tensor_parallel <= 0 || row->pipeline_parallel <= 0)
         return copy_of(row->rank_layout);
-    return rp_asprintf("%lldx%lldx%lld", (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel);
+    return rp_asprintf("%lldx%lldx%lld", (long long)row->data_parallel, (long long)row->tensor_parallel,
+                       (long long)row->pipeline_parallel);
 }
 
 /* One rank exchanges nothing, and is no slower than another. */
@@ -219,15 +221,16 @@ static double published_flops(const struct rp_result *row)
 /* As plan.flops_per_sample of a feed-forward part of width 4 h: recomputation is not counted, attention is causal. */
 static double model_flops(const struct rp_result *row)
 {
-    double s = (double)row->sequence_length, l = (double)row->layers, h = (double)row->hidden_size, v = (double)row->vocabulary;
+    double s = (double)row->sequence_length, l = (double)row->layers, h = (double)row->hidden_size,
+           v = (double)row->vocabulary;
     return 3 * (l * (24 * s * h * h + 2 * h * s * (s + 1)) + 2 * s * h * v);
 }
 
 /* Sequences per second and device over 10^12. A published latency has more digits than the throughput next to it. */
 static double tera_rate(const struct rp_result *row)
 {
-    int known =
-        row->devices > 0 && row->unit && strcmp(row->unit, "sequences/s") == 0 && row->sequence_length > 0 && row->layers > 0 && row->hidden_size > 0;
+    int known = row->devices > 0 && row->unit && strcmp(row->unit, "sequences/s") == 0 && row->sequence_length > 0 &&
+                row->layers > 0 && row->hidden_size > 0;
     double rate = row->source.kind == RP_RESULT_PUBLISHED && !isnan(row->latency_ms) && row->global_batch > 0
                       ? (double)row->global_batch / (row->latency_ms / 1000)
                       : row->throughput;
@@ -258,17 +261,18 @@ static char *text_of_word(const struct rp_line *c, const char *word, const char 
     const struct rp_result *row = c->row;
     const int is_published = row->source.kind == RP_RESULT_PUBLISHED, has_gpus = row->gpus_per_node != 0;
     char text[32];
-#define WORD(name, text)                                                                                                                             \
-    do                                                                                                                                               \
-        if (strcmp(word, name) == 0)                                                                                                                 \
-            return (text);                                                                                                                           \
+#define WORD(name, text)                                                                                               \
+    do                                                                                                                 \
+        if (strcmp(word, name) == 0)                                                                                   \
+            return (text);                                                                                             \
     while (0)
 #define NUMBER(x) number_text(x, form)
     WORD("name", rp_result_name(row));
     WORD("arithmetic_shown", copy_of(row->arithmetic ? row->arithmetic : row->precision));
     WORD("hardware", rp_result_hardware(row));
     WORD("throughput", throughput_of(c));
-    WORD("rate", rp_asprintf("%s %s", rp_result_figure(text, row->throughput, is_published), row->unit ? row->unit : ""));
+    WORD("rate",
+         rp_asprintf("%s %s", rp_result_figure(text, row->throughput, is_published), row->unit ? row->unit : ""));
     WORD("unit", copy_of(row->unit));
     WORD("value", NUMBER(row->throughput));
     WORD("low", NUMBER(row->low));

@@ -73,7 +73,8 @@ static int is_same_precision(const struct rp_result *a, const struct rp_result *
 {
     const struct rp_result *amp = rp_result_is(a->precision, "amp") ? a : b, *other = amp == a ? b : a;
     return rp_result_is(amp->precision, "amp") &&
-           (rp_result_is(other->precision, "fp16") || (rp_result_is(other->precision, "bf16") && !lacks_bf16(amp->device_model)));
+           (rp_result_is(other->precision, "fp16") ||
+            (rp_result_is(other->precision, "bf16") && !lacks_bf16(amp->device_model)));
 }
 
 /* A report may name only the family of its model: "NAME" of "NAME-base", "NAME2-124m" and "NAME of 2 x 128". */
@@ -104,7 +105,8 @@ static int effect_of(const char *name)
 }
 
 /* Before those of a smaller effect. */
-static void add_confounder(struct rp_pair *pair, const struct confounder *c, const char *state, const char *a, const char *b)
+static void add_confounder(struct rp_pair *pair, const struct confounder *c, const char *state, const char *a,
+                           const char *b)
 {
     rp_object_add(&pair->confounders, &pair->confounders_n, &rp_type_confounding);
     struct rp_confounding *list = pair->confounders;
@@ -173,7 +175,8 @@ static int is_disturbed(const struct confounder *c, const char *value)
 
 /* An unknown value that does not count: it is unknown on both sides, or only bundles have it. Steps that were skipped
  * count: who does not tell may have skipped none, and strict fp32 does. */
-static int is_ignored(const struct confounder *c, const struct rp_result *a, const char *x, const struct rp_result *b, const char *y)
+static int is_ignored(const struct confounder *c, const struct rp_result *a, const char *x, const struct rp_result *b,
+                      const char *y)
 {
     int bundles = a->source.kind == RP_RESULT_BUNDLE && b->source.kind == RP_RESULT_BUNDLE;
     if (strcmp(c->key, "skipped_steps") == 0 && (a->skipped_steps > 0 || b->skipped_steps > 0))
@@ -221,7 +224,8 @@ static void evidence_text(char *out, size_t size, const struct rp_result *row)
 {
     const struct rp_result_source *s = &row->source;
     if (s->kind == RP_RESULT_BUNDLE || s->kind == RP_RESULT_COMMAND)
-        snprintf(out, size, "%s%s%s", s->verdict ? s->verdict : RP_UNKNOWN, s->note ? "; " : "", s->note ? s->note : "");
+        snprintf(out, size, "%s%s%s", s->verdict ? s->verdict : RP_UNKNOWN, s->note ? "; " : "",
+                 s->note ? s->note : "");
     else
         snprintf(out, size, "%s, unsigned", rp_result_kind_name(s->kind));
 }
@@ -247,21 +251,25 @@ static enum rp_comparable compare_evidence(struct rp_pair *pair, const struct rp
     evidence_text(y, sizeof y, b);
     const char *why = has_records(a) && has_records(b) ? "a check found what an honest run rarely has"
                                                        : "a figure without records cannot be checked";
-    add_confounder(pair, &(struct confounder){.key = "evidence", .name = "evidence", .why = why, .kind = METHOD, .effect = MODERATE},
-                   "unsigned", x, y);
+    add_confounder(
+        pair,
+        &(struct confounder){.key = "evidence", .name = "evidence", .why = why, .kind = METHOD, .effect = MODERATE},
+        "unsigned", x, y);
     return RP_COMPARABLE_WITH_RESERVATIONS;
 }
 
-static enum rp_comparable name_machines(struct rp_pair *pair, const char *key, const char *state, struct rp_machines_named *named,
-                                        const char *what, const char *why)
+static enum rp_comparable name_machines(struct rp_pair *pair, const char *key, const char *state,
+                                        struct rp_machines_named *named, const char *what, const char *why)
 {
     int any = named->n > 0;
     if (any) {
-        RP_FREE char *name = rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
+        RP_FREE char *name =
+            rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
         rp_sanitize(named->a.data);
         rp_sanitize(named->b.data);
-        add_confounder(pair, &(struct confounder){.key = key, .name = name, .why = why, .kind = MACHINE, .effect = MODERATE}, state,
-                       rp_buf_text(&named->a), rp_buf_text(&named->b));
+        add_confounder(pair,
+                       &(struct confounder){.key = key, .name = name, .why = why, .kind = MACHINE, .effect = MODERATE},
+                       state, rp_buf_text(&named->a), rp_buf_text(&named->b));
     }
     rp_buf_fini(&named->a);
     rp_buf_fini(&named->b);
@@ -269,15 +277,15 @@ static enum rp_comparable name_machines(struct rp_pair *pair, const char *key, c
 }
 
 /* Differences of the machines that no other confounder covers. */
-static int compare_machines(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b, enum rp_comparable *verdict,
-                            struct rp_err *err)
+static int compare_machines(struct rp_pair *pair, const struct rp_result *a, const struct rp_result *b,
+                            enum rp_comparable *verdict, struct rp_err *err)
 {
     struct rp_machines_high high = {0};
     const int failed = rp_compare_machines(pair, &high, a, b, err);
     *verdict = worse_of(*verdict, name_machines(pair, "environment", "differs", &high.differs, "",
                                                 "captured before the runs: each of them affects throughput"));
-    *verdict = worse_of(*verdict, name_machines(pair, "environment_unknown", "unknown", &high.unknown, ", not comparable",
-                                                "known for one machine only: they may differ"));
+    *verdict = worse_of(*verdict, name_machines(pair, "environment_unknown", "unknown", &high.unknown,
+                                                ", not comparable", "known for one machine only: they may differ"));
     return failed;
 }
 
@@ -345,8 +353,8 @@ static struct rp_ratio *ratio_of(const struct rp_result *a, const struct rp_resu
 
 static int of_another_model(const struct rp_result *row, const struct rp_result *first)
 {
-    return row->source.kind != RP_RESULT_BUNDLE && !row->selected && row->model && first->model && !is_equal(row->model, first->model) &&
-           !less_exact(row->model, first->model);
+    return row->source.kind != RP_RESULT_BUNDLE && !row->selected && row->model && first->model &&
+           !is_equal(row->model, first->model) && !less_exact(row->model, first->model);
 }
 
 int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
@@ -368,8 +376,8 @@ int rp_compare_narrow(struct rp_rows *rows, struct rp_buf *models)
 
 /* ---- all pairs ---- */
 
-static int compare_pair(struct rp_pair *pair, const struct rp_rows *rows, int i, double **base, enum rp_comparable *verdict,
-                        struct rp_err *err)
+static int compare_pair(struct rp_pair *pair, const struct rp_rows *rows, int i, double **base,
+                        enum rp_comparable *verdict, struct rp_err *err)
 {
     const struct rp_result *a = rows->row, *b = &rows->row[i];
     pair->b = i;
@@ -388,8 +396,8 @@ static int compare_pair(struct rp_pair *pair, const struct rp_rows *rows, int i,
     return 0;
 }
 
-/* Whether b is a again: a bundle by its statement, an imported result by its log, its place in it and its figure, any other by its file and
- * place there. */
+/* Whether b is a again: a bundle by its statement, an imported result by its log, its place in it and its figure, any
+ * other by its file and place there. */
 static int is_one_result(const struct rp_result *a, const struct rp_result *b)
 {
     const struct rp_result_source *x = &a->source, *y = &b->source;
@@ -420,9 +428,10 @@ static void add_notes(struct rp_comparison *out, const struct rp_rows *rows, int
     const int64_t ranks = rp_result_ranks(row);
     if (ranks > 0 && row->data_parallel > 0 && row->tensor_parallel > 0 && row->pipeline_parallel > 0 &&
         (double)row->data_parallel * (double)row->tensor_parallel * (double)row->pipeline_parallel > (double)ranks)
-        add_note(out, rp_asprintf("%d: the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %lld", i + 1,
-                                  (long long)row->data_parallel, (long long)row->tensor_parallel, (long long)row->pipeline_parallel,
-                                  (long long)ranks));
+        add_note(out, rp_asprintf(
+                          "%d: the arithmetic of %lld x %lld x %lld ranks (data x tensor x pipeline), computed by %lld",
+                          i + 1, (long long)row->data_parallel, (long long)row->tensor_parallel,
+                          (long long)row->pipeline_parallel, (long long)ranks));
     if (i && rows->row->score_min > 0 && row->score_min > 0)
         add_note(out, rp_asprintf("%d: MLPerf's score is %.6g minutes, that of 1 %.6g: %.4g times as fast", i + 1,
                                   row->score_min, rows->row->score_min, rows->row->score_min / row->score_min));
@@ -492,10 +501,11 @@ int rp_compare(struct rp_comparison *out, const struct rp_rows *rows, enum rp_co
     rp_object_init(out, &rp_type_comparison);
     *verdict = RP_COMPARABLE;
     if (rows->n < 2)
-        return rp_fail(err, RP_USAGE, "a comparison needs two results: name another bundle, document or published:NAME");
+        return rp_fail(err, RP_USAGE,
+                       "a comparison needs two results: name another bundle, document or published:NAME");
     if (rows->n > COMPARED_MAX)
-        return rp_fail(err, RP_USAGE, "%d results, but at most %d can be compared: select some with FILE#key=value", rows->n,
-                       COMPARED_MAX);
+        return rp_fail(err, RP_USAGE, "%d results, but at most %d can be compared: select some with FILE#key=value",
+                       rows->n, COMPARED_MAX);
     out->rows = json_array();
     out->notes = rp_alloc(sizeof *out->notes); /* listed also where there is none */
     for (int i = 0; i < rows->n; i++) {

@@ -1,5 +1,5 @@
-/* The contents of a folder of results: bundles, verified with the key next to them, and published tables. results/README.md has its
- * output. */
+/* The contents of a folder of results: bundles, verified with the key next to them, and published tables.
+ * results/README.md has its output. */
 #include "compare/layout.h"
 
 #include "base/json.h"
@@ -86,8 +86,7 @@ static void put_bundles(struct rp_doc *d, struct index_tally *t, const char *roo
             put_bundle(d, t, root, f->path[i]);
     rp_doc_line(d,
                 "%d bundles: %d verified with the key.pem next to them, %d verified with an unknown key, %d NOT "
-                "verified. To check one: "
-                "'repro verify FILE --trust KEY', or the verify.sh inside it.",
+                "verified. To check one: 'repro verify FILE --trust KEY', or the verify.sh inside it.",
                 t->trusted + t->unknown_key + t->failed, t->trusted, t->unknown_key, t->failed);
 }
 

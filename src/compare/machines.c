@@ -212,8 +212,8 @@ static struct machine_load load_after(struct machine_load m, const struct rp_nod
     return m;
 }
 
-/* The load is a mean over the last minute, in which this program may have been built or have trained: if only the capture itself is
- * runnable, the load was that. After the run, as much load as it has threads is its own. */
+/* The load is a mean over the last minute, in which this program may have been built or have trained: if only the
+ * capture itself is runnable, the load was that. After the run, as much load as it has threads is its own. */
 static int is_loaded(struct machine_load m, double own, double cpus)
 {
     return m.load - own > 0.5 && m.load - own > 0.1 * cpus && !(m.running <= 1);

@@ -3,11 +3,11 @@
  * What:    struct rp_result, its JSON form, and the three sources of them: bundles, published CSV, imported documents.
  * Flow:    file -> rp_rows_*() appends to struct rp_rows -> compare/compare.h and the layouts.
  * Owner:   struct rp_rows owns everything in it; zero-initialise it, rp_rows_fini().
- * Extend:  a property is one row of result.def: struct, JSON, CSV columns and selectors follow. What makes results incomparable is in
- *          confounders.def.
+ * Extend:  a property is one row of result.def: struct, JSON, CSV columns and selectors follow. What makes results
+ *          incomparable is in confounders.def.
  *
- * Foreign text is cleaned (base/text.h) and bounded on input, and numbers are finite and positive, so later code need not check. The
- * origin that a document declares is ignored: the reader sets kind and signer.
+ * Foreign text is cleaned (base/text.h) and bounded on input, and numbers are finite and positive, so later code need
+ * not check. The origin that a document declares is ignored: the reader sets kind and signer.
  */
 #pragma once
 
@@ -30,14 +30,17 @@ const char *rp_result_kind_name(enum rp_result_kind kind); /* "imported", "publi
 struct rp_run_documents; /* run/run.h */
 struct rp_result_source {
     enum rp_result_kind kind;
-    char *file, *sha256, *format, *signed_by, *note; /* NULL: unknown; signed_by only where a signature was checked here */
+    /* NULL: unknown; signed_by only where a signature was checked here */
+    char *file, *sha256, *format, *signed_by, *note;
     int64_t line;                                    /* of the file, from 1; -1: none */
-    char *log_sha256;                                /* of the log that an imported document names, by its account; NULL */
+    /* of the log that an imported document names, by its account; NULL */
+    char *log_sha256;
     int64_t number;                                  /* in the imported document, from 1; -1: it is of none */
     int key_known;                                   /* of a bundle: verified with a key that is trusted */
     char *statement;                                 /* of a bundle that verified: the digest that names it; NULL */
     char *warnings;                                  /* of a bundle: names of checks with a warning; NULL: none */
-    char *verdict;                                   /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */
+    /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */
+    char *verdict;
 };
 
 struct rp_result {
@@ -48,10 +51,12 @@ struct rp_result {
 #undef TEXT
 #undef COUNT
 #undef REAL
-    double throughput, low, high; /* NaN: unknown; low and high: its 95 % interval, from its source or of its own samples */
+    /* NaN: unknown; low and high: its 95 % interval, from its source or of its own samples */
+    double throughput, low, high;
     char *unit;                   /* "sequences/s", "images/s", "tokens/s"; NULL where throughput is unknown */
-    /* Throughputs of repeats, windows or steps, for intervals: group[i] of them belong to repeat i. The figure is the median over the
-     * groups of the harmonic mean in each: samples over seconds, because every sample is the same amount of work. */
+    /* Throughputs of repeats, windows or steps, for intervals: group[i] of them belong to repeat i. The figure is the
+     * median over the groups of the harmonic mean in each: samples over seconds, because every sample is the same
+     * amount of work. */
     double *sample;
     int64_t samples;
     int64_t *group;
@@ -91,18 +96,21 @@ void rp_result_complete(struct rp_result *row);
 const char *rp_result_figure(char out[32], double x, int as_it_is);
 /* Ranks that computed: of a bundle those of its layout, else the devices; -1: unknown. */
 int64_t rp_result_ranks(const struct rp_result *row);
-/* The device, and on processors the number of threads of the run: "2 threads of Intel(R) Xeon(R) Processor"; NULL: unknown. */
+/* The device, and on processors the number of threads of the run: "2 threads of Intel(R) Xeon(R) Processor"; NULL:
+ * unknown. */
 char *rp_result_hardware(const struct rp_result *row);
 /* Of a GPT, all of whose sequences are full: tokens per second; NaN: unknown. */
 double rp_result_tokens(const struct rp_result *row);
 /* Every sample a group of its own: repeats; copies them. */
 void rp_result_samples(struct rp_result *row, const double *sample, int64_t n);
 
-/* {"label", ..., "throughput": {"value", "unit", "low", "high"}, "samples", "sample_groups", "links", "source"}; absent is unknown. */
+/* {"label", ..., "throughput": {"value", "unit", "low", "high"}, "samples", "sample_groups", "links", "source"}; absent
+ * is unknown. */
 json_t *rp_result_to_json(const struct rp_result *row);
-/* The document of an importer: {"schema": "repro-imported/1", "provenance": {...}, "rows": [...], "unsigned": true}. Every row gets
- * kind "imported" and no signer. Unknown keys are refused. */
-int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256, struct rp_err *err) rp_must_check;
+/* The document of an importer: {"schema": "repro-imported/1", "provenance": {...}, "rows": [...], "unsigned": true}.
+ * Every row gets kind "imported" and no signer. Unknown keys are refused. */
+int rp_rows_from_json(struct rp_rows *rows, const json_t *doc, const char *file, const char *sha256,
+                      struct rp_err *err) rp_must_check;
 /* CSV with a line of column names: those of result.def and of results/published (published_csv.c lists them). */
 int rp_rows_from_csv(struct rp_rows *rows, const char *data, size_t size, const char *file, const char *sha256,
                      struct rp_err *err) rp_must_check;
@@ -114,14 +122,18 @@ struct rp_result_opts {
     int unverified;
 };
 /* Of a run one row, of a command one for each result of its log; RP_UNAVAILABLE: that has none. */
-int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
+int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_result_opts *o,
+                        struct rp_err *err) rp_must_check;
 /* The same for a bundle that is verified already, without samples: for the published results on a page. */
 struct rp_verification; /* verify/verify.h */
 struct rp_verified;
-struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v, const struct rp_verified *kept);
-/* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by its contents. Selector: key=value,key=value with
- * the keys of result.def (gpus and batch mean devices and batch_per_device); RP_USAGE if no row is left. */
-int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_result_opts *o, struct rp_err *err) rp_must_check;
+struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_verification *v,
+                                       const struct rp_verified *kept);
+/* "published:NAME[#SELECTOR]", FILE.csv[#SELECTOR], an imported document or a bundle, by its contents. Selector:
+ * key=value,key=value with the keys of result.def (gpus and batch mean devices and batch_per_device); RP_USAGE if no
+ * row is left. */
+int rp_rows_load(struct rp_rows *rows, const char *what, const struct rp_result_opts *o,
+                 struct rp_err *err) rp_must_check;
 /* All of them, in this order; bundles are verified in parallel. */
 int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const struct rp_result_opts *o,
                      struct rp_err *err) rp_must_check;

@@ -35,7 +35,8 @@ static void fixed_value(char value[RP_RESULT_TEXT_MAX + 1], const struct rp_resu
     rp_result_get(value, RP_RESULT_TEXT_MAX + 1, row, fixed[i]);
     if (is_bundle && RP_IS_IN(shown, fixed[i], strlen(fixed[i])))
         *value = 0;
-    else if (strstr(fixed[i], "_parallel") && strcmp(value, "1") == 0) /* 1 on one device, unknown on several: not split */
+    else if (strstr(fixed[i], "_parallel") &&
+             strcmp(value, "1") == 0) /* 1 on one device, unknown on several: not split */
         *value = 0;
 }
 

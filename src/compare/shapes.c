@@ -1,5 +1,5 @@
-/* Results by shape: per model, precision and batch size a table of nodes x devices by framework; then a table of each framework, with
- * speed-up over one device. */
+/* Results by shape: per model, precision and batch size a table of nodes x devices by framework; then a table of each
+ * framework, with speed-up over one device. */
 #include "compare/layout.h"
 
 #include <inttypes.h>

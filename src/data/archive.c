@@ -31,14 +31,16 @@ struct archive_reader {
 };
 
 /* What is done with an entry that passed the checks; kind as in rp_path_set_add(). */
-typedef int (*entry_fn)(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err);
+typedef int (*entry_fn)(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg,
+                        struct rp_err *err);
 
 /* ---- reading ---- */
 
 static int fail_archive(struct archive_reader *r, const char *doing, struct rp_err *err)
 {
     const char *text = archive_error_string(r->a);
-    return rp_fail(err, archive_errno(r->a) == EIO ? RP_IO : RP_MALFORMED, "%s: %s", doing, text ? text : "unknown error");
+    return rp_fail(err, archive_errno(r->a) == EIO ? RP_IO : RP_MALFORMED, "%s: %s", doing,
+                   text ? text : "unknown error");
 }
 
 static int open_reader(struct archive_reader *r, struct rp_err *err)
@@ -58,7 +60,8 @@ static int open_reader(struct archive_reader *r, struct rp_err *err)
     const char *kind = r->s->fd < 0 ? NULL : rp_foreign_kind_fd(r->s->fd);
     if (kind)
         return rp_fail(err, RP_MALFORMED, "the file %s", kind);
-    int rc = r->s->fd < 0 ? archive_read_open_memory(a, r->s->data, (size_t)r->s->size) : archive_read_open_fd(a, r->s->fd, BLOCK);
+    int rc = r->s->fd < 0 ? archive_read_open_memory(a, r->s->data, (size_t)r->s->size)
+                          : archive_read_open_fd(a, r->s->fd, BLOCK);
     return rc == ARCHIVE_OK ? 0 : fail_archive(r, NOT_AN_ARCHIVE, err);
 }
 
@@ -74,7 +77,8 @@ static void close_reader(struct archive_reader *r)
 static int count_unpacked(struct archive_reader *r, uint64_t bytes, struct rp_err *err)
 {
     if (bytes > r->limits.bytes || r->bytes > r->limits.bytes - bytes)
-        return rp_fail(err, RP_MALFORMED, "more than %llu bytes unpacked, the limit", (unsigned long long)r->limits.bytes);
+        return rp_fail(err, RP_MALFORMED, "more than %llu bytes unpacked, the limit",
+                       (unsigned long long)r->limits.bytes);
     r->bytes += bytes;
     if (r->bytes > RP_ARCHIVE_RATIO_FREE && r->bytes / r->limits.ratio > r->s->size)
         return rp_fail(err, RP_MALFORMED, "more than %llu bytes unpacked for every byte of the archive, the limit",
@@ -114,7 +118,9 @@ static int check_entry(struct archive_reader *r, struct archive_entry *e, char *
         return -1;
     if (*kind != 'f')
         return 0;
-    return archive_entry_size_is_set(e) && archive_entry_size(e) > 0 ? count_unpacked(r, (uint64_t)archive_entry_size(e), err) : 0;
+    return archive_entry_size_is_set(e) && archive_entry_size(e) > 0
+               ? count_unpacked(r, (uint64_t)archive_entry_size(e), err)
+               : 0;
 }
 
 /* The entry's name as raw bytes without a leading "./", "" for the root; NULL if libarchive cannot represent it. */
@@ -169,8 +175,8 @@ static int every_entry(struct archive_reader *r, entry_fn act, void *arg, struct
     return r->entries ? 0 : rp_fail(err, RP_MALFORMED, "no members: it is empty, or not a tar or zip archive");
 }
 
-static int read_archive(const struct rp_archive_source *s, const struct rp_archive_limits *limits, entry_fn act, void *arg,
-                        struct rp_err *err)
+static int read_archive(const struct rp_archive_source *s, const struct rp_archive_limits *limits, entry_fn act,
+                        void *arg, struct rp_err *err)
 {
     const struct rp_archive_limits own = RP_ARCHIVE_LIMITS;
     struct archive_reader r = {.s = s, .limits = limits ? *limits : own};
@@ -210,7 +216,8 @@ static int put_tree(void *arg, const void *data, size_t size, int64_t offset, st
     return rp_archive_tree_add(arg, data, size, offset, err);
 }
 
-static int unpack_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
+static int unpack_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg,
+                        struct rp_err *err)
 {
     struct rp_archive_tree *tree = arg;
     if (kind == 'd')
@@ -244,8 +251,8 @@ static void unpack_here(const struct rp_archive_source *s, const char *dir, cons
     rp_archive_tree_fini(&tree);
 }
 
-__attribute__((noreturn)) static void
-run_child(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, int fd, pid_t parent)
+__attribute__((noreturn)) static void run_child(const struct rp_archive_source *s, const char *dir,
+                                                const struct rp_archive_limits *limits, int fd, pid_t parent)
 {
     struct archive_answer a = {0};
     RP_BUF list = {0};
@@ -283,8 +290,8 @@ static int read_answer(int fd, pid_t child_pid, struct archive_answer *a, struct
     return a->list == list->size ? 0 : -1;
 }
 
-int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits, struct rp_buf *list,
-                      struct rp_err *err)
+int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const struct rp_archive_limits *limits,
+                      struct rp_buf *list, struct rp_err *err)
 {
     int ends[2], status = 0;
     struct archive_answer a;
@@ -304,8 +311,9 @@ int rp_archive_unpack(const struct rp_archive_source *s, const char *dir, const 
     if (got < 0 && (rp_interrupted() || sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
         return rp_fail(err, RP_INTERRUPTED, "interrupted while unpacking '%s'", s->name);
     if (got < 0)
-        return rp_fail(err, sig == SIGKILL ? RP_UNAVAILABLE : RP_MALFORMED, "archive '%s': unpacking it %s (%s)", s->name,
-                       sig == SIGKILL ? "was killed, out of memory?" : "crashed the decompressor", sig ? strsignal(sig) : "exit");
+        return rp_fail(err, sig == SIGKILL ? RP_UNAVAILABLE : RP_MALFORMED, "archive '%s': unpacking it %s (%s)",
+                       s->name, sig == SIGKILL ? "was killed, out of memory?" : "crashed the decompressor",
+                       sig ? strsignal(sig) : "exit");
     if (a.failed)
         *err = a.err;
     return a.failed ? -1 : 0;
@@ -331,7 +339,8 @@ static int put_memory(void *arg, const void *data, size_t size, int64_t offset, 
     return 0;
 }
 
-static int load_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
+static int load_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg,
+                      struct rp_err *err)
 {
     struct load *l = arg;
     struct rp_buf b = {0};
@@ -380,7 +389,8 @@ struct visit {
     void *arg;
 };
 
-static int list_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg, struct rp_err *err)
+static int list_entry(struct archive_reader *r, struct archive_entry *e, const char *name, char kind, void *arg,
+                      struct rp_err *err)
 {
     struct visit *v = arg;
     (void)r;
@@ -389,8 +399,8 @@ static int list_entry(struct archive_reader *r, struct archive_entry *e, const c
     return 0;
 }
 
-int rp_archive_list(const struct rp_archive_source *s, const struct rp_archive_limits *limits, rp_archive_visit_fn visit, void *arg,
-                    struct rp_err *err)
+int rp_archive_list(const struct rp_archive_source *s, const struct rp_archive_limits *limits,
+                    rp_archive_visit_fn visit, void *arg, struct rp_err *err)
 {
     struct visit v = {visit, arg};
     return read_archive(s, limits, list_entry, &v, err);

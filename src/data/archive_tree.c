@@ -12,7 +12,8 @@ static int fail_write(struct rp_err *err)
 {
     int no = errno;
     return rp_fail(err, RP_IO, "cannot be written: %s%s", strerror(no),
-                   no == ENOSPC || no == EDQUOT ? "; free some space or give another store with --store or $REPRO_STORE" : "");
+                   no == ENOSPC || no == EDQUOT ? "; free some space or give another store with --store or $REPRO_STORE"
+                                                : "");
 }
 
 int rp_archive_tree_init(struct rp_archive_tree *w, const char *dir, struct rp_err *err)

@@ -37,7 +37,8 @@ static int choose(struct archive *a, const char *path, struct rp_err *err)
             return rp_fail(err, RP_UNAVAILABLE, "cannot compress '%s': %s", path, archive_error_string(a));
         return 0;
     }
-    return rp_fail(err, RP_USAGE, "'%s': expected a name that ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4", path);
+    return rp_fail(err, RP_USAGE,
+                   "'%s': expected a name that ends in .tar, .tar.gz, .tar.xz, .tar.zst, .tar.bz2 or .tar.lz4", path);
 }
 
 static int add_member(struct archive *a, const struct rp_archive_member *m)
@@ -50,12 +51,14 @@ static int add_member(struct archive *a, const struct rp_archive_member *m)
     archive_entry_set_perm(e, 0644);
     archive_entry_set_size(e, (la_int64_t)m->size);
     archive_entry_set_mtime(e, 0, 0);
-    int failed = archive_write_header(a, e) != ARCHIVE_OK || (m->size && archive_write_data(a, m->data, m->size) != (la_ssize_t)m->size);
+    int failed = archive_write_header(a, e) != ARCHIVE_OK ||
+                 (m->size && archive_write_data(a, m->data, m->size) != (la_ssize_t)m->size);
     archive_entry_free(e);
     return failed ? -1 : 0;
 }
 
-int rp_archive_make(struct rp_buf *out, const char *path, const struct rp_archive_member *member, int n, struct rp_err *err)
+int rp_archive_make(struct rp_buf *out, const char *path, const struct rp_archive_member *member, int n,
+                    struct rp_err *err)
 {
     struct archive *a = archive_write_new();
     if (!a)
@@ -78,5 +81,6 @@ int rp_archive_make(struct rp_buf *out, const char *path, const struct rp_archiv
 int rp_archive_write(const char *path, const struct rp_archive_member *member, int n, struct rp_err *err)
 {
     RP_BUF bytes = {0};
-    return rp_archive_make(&bytes, path, member, n, err) < 0 ? -1 : rp_write_file(path, bytes.data, bytes.size, 0666, err);
+    return rp_archive_make(&bytes, path, member, n, err) < 0 ? -1
+                                                             : rp_write_file(path, bytes.data, bytes.size, 0666, err);
 }

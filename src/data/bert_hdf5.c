@@ -1,12 +1,12 @@
-/* Samples of BERT pre-training in HDF5 files, as create_pretraining_data.py of NVIDIA's DeepLearningExamples (PyTorch) writes them: in the
- * root group the data sets
+/* Samples of BERT pre-training in HDF5 files, as create_pretraining_data.py of NVIDIA's DeepLearningExamples (PyTorch)
+ * writes them: in the root group the data sets
  *
  *     input_ids, input_mask, segment_ids           [samples, sequence length]
  *     masked_lm_positions, masked_lm_ids           [samples, predictions]
  *     next_sentence_labels                         [samples]
  *
- * of integers of any width. There are no weights: as its training does, the predictions before the first position 0, where [CLS] stands,
- * count 1, and the others 0. */
+ * of integers of any width. There are no weights: as its training does, the predictions before the first position 0,
+ * where [CLS] stands, count 1, and the others 0. */
 #include "base/buf.h"
 #include "data/bert_set.h"
 #include "data/hdf5.h"
@@ -15,7 +15,8 @@
 #include <string.h>
 
 enum { TABLES = 6 };
-static const int field_of[TABLES] = {RP_BERT_INPUT_IDS, RP_BERT_INPUT_MASK, RP_BERT_SEGMENT_IDS, RP_BERT_POSITIONS, RP_BERT_IDS, RP_BERT_LABEL};
+static const int field_of[TABLES] = {RP_BERT_INPUT_IDS, RP_BERT_INPUT_MASK, RP_BERT_SEGMENT_IDS,
+                                     RP_BERT_POSITIONS, RP_BERT_IDS,        RP_BERT_LABEL};
 enum { AT_POSITIONS = 3 };
 
 struct bert_hdf5 {
@@ -37,8 +38,10 @@ static int check_rows(const struct bert_hdf5 *x, const struct rp_h5 *h, struct r
 {
     for (int i = 1; i < TABLES; i++)
         if (h->table[i].rows != h->table[0].rows)
-            return rp_fail(err, RP_MALFORMED, "'%s', data set '%s' has %lld rows, '%s' has %lld: expected one for each sample",
-                           x->files.file[h->file].name, h->table[i].name, (long long)h->table[i].rows, h->table[0].name, (long long)h->table[0].rows);
+            return rp_fail(err, RP_MALFORMED,
+                           "'%s', data set '%s' has %lld rows, '%s' has %lld: expected one for each sample",
+                           x->files.file[h->file].name, h->table[i].name, (long long)h->table[i].rows, h->table[0].name,
+                           (long long)h->table[0].rows);
     return 0;
 }
 
@@ -78,7 +81,8 @@ static void close_hdf5(struct rp_bert_set *s)
 
 static int file_of(const struct bert_hdf5 *x, int64_t record)
 {
-    int lo = 0, hi = x->files.n - 1; /* the last file whose first record is at or before it; empty files share a start */
+    /* the last file whose first record is at or before it; empty files share a start */
+    int lo = 0, hi = x->files.n - 1;
     while (lo < hi) {
         const int mid = (lo + hi + 1) / 2;
         if (x->first[mid] <= record)
@@ -89,7 +93,8 @@ static int file_of(const struct bert_hdf5 *x, int64_t record)
     return lo;
 }
 
-static int read_weights(struct bert_hdf5 *x, struct rp_h5 *h, int64_t row, struct rp_example_field *f, struct rp_err *err)
+static int read_weights(struct bert_hdf5 *x, struct rp_h5 *h, int64_t row, struct rp_example_field *f,
+                        struct rp_err *err)
 {
     const struct rp_h5_table *t = &h->table[AT_POSITIONS];
     f->found = RP_EXAMPLE_FLOAT;
@@ -132,12 +137,14 @@ static int place_hdf5(const struct rp_bert_set *s, int64_t record, struct rp_err
 
 static const struct rp_bert_reader reader = {sizeof(struct bert_hdf5), open_hdf5, close_hdf5, read_hdf5, place_hdf5};
 
-static struct rp_dataset *hdf5_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o, struct rp_err *err)
+static struct rp_dataset *hdf5_open(const char *path, const struct rp_sample_field *field, int n,
+                                    const struct rp_data_opts *o, struct rp_err *err)
 {
     return rp_bert_open(&rp_data_format_bert_hdf5, &reader, path, field, n, o, err);
 }
 
-static int hdf5_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int hdf5_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                      struct rp_err *err)
 {
     return rp_bert_probe(&rp_data_format_bert_hdf5, path, o, field, n, err);
 }

@@ -11,7 +11,8 @@
 #define COUNT_MAX 65536
 #define IDS_END ((int64_t)INT32_MAX + 1)
 
-static const char *const length_key[RP_BERT_LENGTHS] = {"task.seq_length", "task.max_predictions_per_seq", "one per record"};
+static const char *const length_key[RP_BERT_LENGTHS] = {"task.seq_length", "task.max_predictions_per_seq",
+                                                        "one per record"};
 
 static const struct {
     const char *name;
@@ -24,8 +25,10 @@ static const struct {
     [RP_BERT_INPUT_IDS] = {"input_ids", RP_EXAMPLE_INT64, RP_I32, RP_BERT_SEQ, 30522, IDS_END, "model.vocab_size"},
     [RP_BERT_INPUT_MASK] = {"input_mask", RP_EXAMPLE_INT64, RP_U8, RP_BERT_SEQ, 2, 2, "0: padding, 1: token"},
     [RP_BERT_SEGMENT_IDS] = {"segment_ids", RP_EXAMPLE_INT64, RP_I32, RP_BERT_SEQ, 2, IDS_END, "model.type_vocab_size"},
-    [RP_BERT_POSITIONS] = {"masked_lm_positions", RP_EXAMPLE_INT64, RP_I32, RP_BERT_PREDICTIONS, 0, 0, "task.seq_length"},
-    [RP_BERT_IDS] = {"masked_lm_ids", RP_EXAMPLE_INT64, RP_I32, RP_BERT_PREDICTIONS, 30522, IDS_END, "model.vocab_size"},
+    [RP_BERT_POSITIONS] = {"masked_lm_positions", RP_EXAMPLE_INT64, RP_I32, RP_BERT_PREDICTIONS, 0, 0,
+                           "task.seq_length"},
+    [RP_BERT_IDS] = {"masked_lm_ids", RP_EXAMPLE_INT64, RP_I32, RP_BERT_PREDICTIONS, 30522, IDS_END,
+                     "model.vocab_size"},
     [RP_BERT_WEIGHTS] = {"masked_lm_weights", RP_EXAMPLE_FLOAT, RP_F32, RP_BERT_PREDICTIONS, 0, 0, NULL},
     [RP_BERT_LABEL] = {"next_sentence_labels", RP_EXAMPLE_INT64, RP_I32, RP_BERT_ONE, 2, 2, "0: follows, 1: random"},
 };
@@ -42,8 +45,8 @@ static int unknown_field(const struct rp_bert_set *d, const char *name, struct r
     RP_BUF names = {0};
     for (int id = 0; id < RP_BERT_FIELDS; id++)
         rp_buf_printf(&names, "%s%s", id ? ", " : "", fields[id].name);
-    return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only %s; choose another data.format", d->base.format->name,
-                   name, rp_buf_text(&names));
+    return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only %s; choose another data.format",
+                   d->base.format->name, name, rp_buf_text(&names));
 }
 
 static int add_field(struct rp_bert_set *d, int i, const struct rp_sample_field *want, struct rp_err *err)
@@ -55,11 +58,12 @@ static int add_field(struct rp_bert_set *d, int i, const struct rp_sample_field 
         return unknown_field(d, want->name, err);
     RP_BUG_IF(d->row[id] >= 0);
     if (want->dtype != fields[id].dtype)
-        return rp_fail(err, RP_USAGE, "field '%s' of data.format %s has elements %s, not %s", want->name, d->base.format->name,
-                       rp_dtype_name(fields[id].dtype), rp_dtype_name(want->dtype));
+        return rp_fail(err, RP_USAGE, "field '%s' of data.format %s has elements %s, not %s", want->name,
+                       d->base.format->name, rp_dtype_name(fields[id].dtype), rp_dtype_name(want->dtype));
     long *length = &d->length[fields[id].length];
     if (want->count < 1 || want->count > COUNT_MAX)
-        return rp_fail(err, RP_USAGE, "field '%s': a record cannot have %ld values, expected 1..%d", want->name, want->count, COUNT_MAX);
+        return rp_fail(err, RP_USAGE, "field '%s': a record cannot have %ld values, expected 1..%d", want->name,
+                       want->count, COUNT_MAX);
     if (*length && want->count != *length)
         return rp_fail(err, RP_USAGE, "field '%s': %ld values are wanted, but records of data.format %s have %ld (%s)",
                        want->name, want->count, d->base.format->name, *length, length_key[fields[id].length]);
@@ -99,12 +103,14 @@ void rp_bert_close(struct rp_dataset *base)
     free(d);
 }
 
-struct rp_dataset *rp_bert_open(const struct rp_data_format *format, const struct rp_bert_reader *reader, const char *path,
-                                const struct rp_sample_field *field, int n, const struct rp_data_opts *o, struct rp_err *err)
+struct rp_dataset *rp_bert_open(const struct rp_data_format *format, const struct rp_bert_reader *reader,
+                                const char *path, const struct rp_sample_field *field, int n,
+                                const struct rp_data_opts *o, struct rp_err *err)
 {
     struct rp_bert_set *d = rp_alloc(reader->size);
     int failed = 0;
-    *d = (struct rp_bert_set){.base.format = format, .reader = reader, .shuffle = o->shuffle, .seed = o->seed, .length[RP_BERT_ONE] = 1};
+    *d = (struct rp_bert_set){
+        .base.format = format, .reader = reader, .shuffle = o->shuffle, .seed = o->seed, .length[RP_BERT_ONE] = 1};
     memset(d->row, -1, sizeof d->row);
     for (int i = 0; !failed && i < n; i++)
         failed = add_field(d, i, &field[i], err) < 0;
@@ -138,7 +144,8 @@ static int check_form(const struct rp_bert_set *d, int id, struct rp_err *err)
         return rp_fail(err, RP_MALFORMED, "field '%s': %zu values, expected 1", n, f->count);
     const char *key = length_key[fields[id].length];
     return rp_fail(err, RP_MALFORMED,
-                   "field '%s': %zu values, but %s is %zu; the file was made for another length: try --set %s=%zu, or make the data again",
+                   "field '%s': %zu values, but %s is %zu; the file was made for another length: try --set %s=%zu, or "
+                   "make the data again",
                    n, f->count, key, f->cap, key, f->count);
 }
 
@@ -147,8 +154,8 @@ static int check_range(const struct rp_bert_set *d, int id, struct rp_err *err)
     const struct rp_example_field *f = &d->field[id];
     for (size_t k = 0; k < f->cap; k++)
         if (f->out.i64[k] < 0 || f->out.i64[k] >= d->below[id])
-            return rp_fail(err, RP_MALFORMED, "field '%s': value %zu (from 0) is %lld, expected 0..%lld (%s)", f->name, k,
-                           (long long)f->out.i64[k], (long long)d->below[id] - 1, fields[id].range);
+            return rp_fail(err, RP_MALFORMED, "field '%s': value %zu (from 0) is %lld, expected 0..%lld (%s)", f->name,
+                           k, (long long)f->out.i64[k], (long long)d->below[id] - 1, fields[id].range);
     return 0;
 }
 
@@ -163,15 +170,18 @@ static int check_mask(const struct rp_bert_set *d, struct rp_err *err)
 
 static int check_weights(const struct rp_bert_set *d, struct rp_err *err)
 {
-    const struct rp_example_field *w = &d->field[RP_BERT_WEIGHTS], *p = &d->field[RP_BERT_POSITIONS], *mask = &d->field[RP_BERT_INPUT_MASK];
+    const struct rp_example_field *w = &d->field[RP_BERT_WEIGHTS], *p = &d->field[RP_BERT_POSITIONS],
+                                  *mask = &d->field[RP_BERT_INPUT_MASK];
     for (size_t k = 0; k < w->cap; k++) {
         float x = w->out.f32[k];
         if (!isfinite(x) || x < 0)
-            return rp_fail(err, RP_MALFORMED, "field '%s': value %zu (from 0) is %g, expected a finite number, 0 or more", w->name,
-                           k, (double)x);
+            return rp_fail(err, RP_MALFORMED,
+                           "field '%s': value %zu (from 0) is %g, expected a finite number, 0 or more", w->name, k,
+                           (double)x);
         if (x > 0 && p->cap && mask->cap && !mask->out.i64[p->out.i64[k]])
-            return rp_fail(err, RP_MALFORMED, "field '%s': value %zu (from 0) is %lld, which is padding (input_mask is 0 there)",
-                           p->name, k, (long long)p->out.i64[k]);
+            return rp_fail(err, RP_MALFORMED,
+                           "field '%s': value %zu (from 0) is %lld, which is padding (input_mask is 0 there)", p->name,
+                           k, (long long)p->out.i64[k]);
     }
     return 0;
 }
@@ -182,13 +192,14 @@ static int check_record(const struct rp_bert_set *d, struct rp_err *err)
         if (d->row[id] >= 0 && check_form(d, id, err) < 0)
             return -1;
     for (int id = 0; id < RP_BERT_FIELDS; id++)
-        if (d->row[id] >= 0 && ((fields[id].range && check_range(d, id, err) < 0) || (id == RP_BERT_INPUT_MASK && check_mask(d, err) < 0)))
+        if (d->row[id] >= 0 &&
+            ((fields[id].range && check_range(d, id, err) < 0) || (id == RP_BERT_INPUT_MASK && check_mask(d, err) < 0)))
             return -1;
     return check_weights(d, err);
 }
 
-static int load_record(struct rp_bert_set *d, int64_t record, int (*check)(const struct rp_bert_set *d, struct rp_err *err),
-                       struct rp_err *err)
+static int load_record(struct rp_bert_set *d, int64_t record,
+                       int (*check)(const struct rp_bert_set *d, struct rp_err *err), struct rp_err *err)
 {
     return d->reader->read(d, record, err) < 0 || check(d, err) < 0 ? d->reader->place(d, record, err) : 0;
 }
@@ -224,12 +235,13 @@ static const struct {
     struct rp_data_fact fact;
     int field;
 } facts[FACT_COUNT] = {
+    /* label 1 */
     [SEQ_LENGTH] = {{"seq_length", "sequence length", NULL, RP_FACT_TOTAL, 0}, RP_BERT_INPUT_IDS},
     [MAX_PREDICTIONS] = {{"max_predictions_per_seq", NULL, "predictions", RP_FACT_TOTAL, 0}, RP_BERT_WEIGHTS},
     [TOKENS] = {{"tokens", "tokens", NULL, RP_FACT_PER_RECORD, 0}, RP_BERT_INPUT_MASK}, /* input_mask = 1 */
     [FULL] = {{"full_records", NULL, "full", RP_FACT_SHARE_OF_RECORDS, 0}, RP_BERT_INPUT_MASK}, /* without padding */
     [MASKED] = {{"predictions", "masked predictions", NULL, RP_FACT_PER_RECORD, 0}, RP_BERT_WEIGHTS}, /* weights > 0 */
-    [RANDOM_NEXT] = {{"random_next", "random next sentence", NULL, RP_FACT_SHARE_OF_RECORDS, 0}, RP_BERT_LABEL}, /* label 1 */
+    [RANDOM_NEXT] = {{"random_next", "random next sentence", NULL, RP_FACT_SHARE_OF_RECORDS, 0}, RP_BERT_LABEL},
     [DISTINCT_IDS] = {{"distinct_ids", "different ids", NULL, RP_FACT_TOTAL, 0}, RP_BERT_INPUT_IDS},
 };
 
@@ -251,11 +263,13 @@ static void count_record(const struct rp_bert_set *d, int64_t value[FACT_COUNT],
     value[RANDOM_NEXT] += f[RP_BERT_LABEL].cap ? f[RP_BERT_LABEL].out.i64[0] : 0;
 }
 
-int rp_bert_check(struct rp_dataset *base, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
-                  struct rp_err *err)
+int rp_bert_check(struct rp_dataset *base, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all),
+                  void *arg, struct rp_err *err)
 {
     struct rp_bert_set *d = bert(base);
-    int64_t n = d->count, value[FACT_COUNT] = {[SEQ_LENGTH] = d->length[RP_BERT_SEQ], [MAX_PREDICTIONS] = d->length[RP_BERT_PREDICTIONS]};
+    int64_t n = d->count,
+            value[FACT_COUNT] = {
+                [SEQ_LENGTH] = d->length[RP_BERT_SEQ], [MAX_PREDICTIONS] = d->length[RP_BERT_PREDICTIONS]};
     RP_FREE unsigned char *seen = rp_alloc((size_t)d->below[RP_BERT_INPUT_IDS]);
     *out = (struct rp_data_check){.files = d->files->n, .records = n};
     for (int i = 0; i < d->files->n; i++)
@@ -276,7 +290,8 @@ int rp_bert_check(struct rp_dataset *base, struct rp_data_check *out, int (*tick
 }
 
 /* The field that defines a length. */
-static const int counted[RP_BERT_LENGTHS] = {[RP_BERT_SEQ] = RP_BERT_INPUT_IDS, [RP_BERT_PREDICTIONS] = RP_BERT_POSITIONS, [RP_BERT_ONE] = -1};
+static const int counted[RP_BERT_LENGTHS] = {
+    [RP_BERT_SEQ] = RP_BERT_INPUT_IDS, [RP_BERT_PREDICTIONS] = RP_BERT_POSITIONS, [RP_BERT_ONE] = -1};
 
 static int check_counts(const struct rp_bert_set *d, struct rp_err *err)
 {
@@ -289,8 +304,8 @@ static int check_counts(const struct rp_bert_set *d, struct rp_err *err)
     return 0;
 }
 
-int rp_bert_probe(const struct rp_data_format *format, const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
-                  struct rp_err *err)
+int rp_bert_probe(const struct rp_data_format *format, const char *path, const struct rp_data_opts *o,
+                  struct rp_sample_field *field, int *n, struct rp_err *err)
 {
     struct rp_bert_set *d = bert(format->open(path, NULL, 0, o, err));
     int failed = !d || load_record(d, 0, check_counts, err) < 0;

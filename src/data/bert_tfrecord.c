@@ -1,5 +1,5 @@
-/* Samples of BERT pre-training as messages: TFRecord files of tf.Example, as create_pretraining_data.py writes them, and OneFlow's OFRecord
- * part files, as its tools make of those (int32 lists, float weights). */
+/* Samples of BERT pre-training as messages: TFRecord files of tf.Example, as create_pretraining_data.py writes them,
+ * and OneFlow's OFRecord part files, as its tools make of those (int32 lists, float weights). */
 #include "data/bert_set.h"
 #include "data/tfrecord.h"
 
@@ -62,27 +62,31 @@ static int place_message(const struct rp_bert_set *s, int64_t record, struct rp_
     return rp_tfrecord_set_bad(&((const struct bert_messages *)s)->records, record, err);
 }
 
-static const struct rp_bert_reader tfrecord = {sizeof(struct bert_messages), open_tfrecord, close_messages, read_tfrecord, place_message};
-static const struct rp_bert_reader ofrecord = {sizeof(struct bert_messages), open_ofrecord, close_messages, read_ofrecord, place_message};
+static const struct rp_bert_reader tfrecord = {sizeof(struct bert_messages), open_tfrecord, close_messages,
+                                               read_tfrecord, place_message};
+static const struct rp_bert_reader ofrecord = {sizeof(struct bert_messages), open_ofrecord, close_messages,
+                                               read_ofrecord, place_message};
 
-static struct rp_dataset *tfrecord_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
-                                        struct rp_err *err)
+static struct rp_dataset *tfrecord_open(const char *path, const struct rp_sample_field *field, int n,
+                                        const struct rp_data_opts *o, struct rp_err *err)
 {
     return rp_bert_open(&rp_data_format_bert_tfrecord, &tfrecord, path, field, n, o, err);
 }
 
-static struct rp_dataset *ofrecord_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
-                                        struct rp_err *err)
+static struct rp_dataset *ofrecord_open(const char *path, const struct rp_sample_field *field, int n,
+                                        const struct rp_data_opts *o, struct rp_err *err)
 {
     return rp_bert_open(&rp_data_format_bert_ofrecord, &ofrecord, path, field, n, o, err);
 }
 
-static int tfrecord_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int tfrecord_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                          struct rp_err *err)
 {
     return rp_bert_probe(&rp_data_format_bert_tfrecord, path, o, field, n, err);
 }
 
-static int ofrecord_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int ofrecord_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                          struct rp_err *err)
 {
     return rp_bert_probe(&rp_data_format_bert_ofrecord, path, o, field, n, err);
 }

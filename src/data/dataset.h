@@ -8,9 +8,9 @@
  *          image/image_set.h. With a `make` function, `data make` writes the format from texts; generated samples:
  *          synthetic/make.h.
  *
- * Sample numbers count from 0 over the whole run and wrap over epochs; with shuffling every epoch has its own pinned order (shuffle.h).
- * Every value is checked before get() returns it. Errors are RP_MALFORMED: "'FILE', record 17 (from 0), field 'input_ids': " and then what
- * was found and what was expected.
+ * Sample numbers count from 0 over the whole run and wrap over epochs; with shuffling every epoch has its own pinned
+ * order (shuffle.h). Every value is checked before get() returns it. Errors are RP_MALFORMED: "'FILE', record 17 (from
+ * 0), field 'input_ids': " and then what was found and what was expected.
  */
 #pragma once
 
@@ -79,16 +79,18 @@ struct rp_dataset { /* a format's own struct begins with it */
 struct rp_data_format {
     const char *name;    /* choice of the recipe key data.format */
     const char *summary; /* one line for people */
-    const char *in_name; /* part of the names of its files, by which they are found in directories and archives: ".tfrecord" */
+    /* part of the names of its files, by which they are found in directories and archives: ".tfrecord" */
+    const char *in_name;
     /* Lists the files of `path`; NULL: rp_files_open() with in_name. */
     int (*list)(struct rp_files *files, const char *path, struct rp_err *err);
-    /* The fields of the format, with the counts of the first record at `path` and the ranges of public data. field: array of
-     * RP_SAMPLE_FIELDS_MAX. */
-    int (*probe)(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err);
-    /* path: file, directory, glob or "embedded:NAME" (files.h). RP_USAGE: a field that the format does not have, or a count that no record
-     * can have; records are checked against the counts when they are read. */
-    struct rp_dataset *(*open)(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
-                               struct rp_err *err);
+    /* The fields of the format, with the counts of the first record at `path` and the ranges of public data. field:
+     * array of RP_SAMPLE_FIELDS_MAX. */
+    int (*probe)(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                 struct rp_err *err);
+    /* path: file, directory, glob or "embedded:NAME" (files.h). RP_USAGE: a field that the format does not have, or a
+     * count that no record can have; records are checked against the counts when they are read. */
+    struct rp_dataset *(*open)(const char *path, const struct rp_sample_field *field, int fields,
+                               const struct rp_data_opts *o, struct rp_err *err);
     void (*close)(struct rp_dataset *d);          /* NULL is fine */
     int64_t (*count)(const struct rp_dataset *d); /* records in all files, at least 1 */
     /* Writes field i of the sample to row[i]. At most one thread may use a data set at a time. */
@@ -98,14 +100,15 @@ struct rp_data_format {
     /* Memory of the threads that decode, or of what is kept unpacked, without the data set's index; NULL: none worth
      * counting. Follows from the options alone. */
     uint64_t (*working_bytes)(const struct rp_data_opts *o);
-    /* Reads every record once, in file order, up to the first bad one. tick: NULL, or returns nonzero to stop with RP_INTERRUPTED. */
-    int (*check)(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
-                 struct rp_err *err);
-    /* For `data make`. endings: of the files of a shard. make, or NULL: appends the bytes of a shard with documents first..end-1 to each of
-     * its files. RP_USAGE: ids or sizes that the format cannot have. */
+    /* Reads every record once, in file order, up to the first bad one. tick: NULL, or returns nonzero to stop with
+     * RP_INTERRUPTED. */
+    int (*check)(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all),
+                 void *arg, struct rp_err *err);
+    /* For `data make`. endings: of the files of a shard. make, or NULL: appends the bytes of a shard with documents
+     * first..end-1 to each of its files. RP_USAGE: ids or sizes that the format cannot have. */
     const char *endings[RP_SHARD_FILES_MAX];
-    int (*make)(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end, const struct rp_data_opts *o,
-                struct rp_err *err);
+    int (*make)(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end,
+                const struct rp_data_opts *o, struct rp_err *err);
 };
 
 #define X(name) extern const struct rp_data_format rp_data_format_##name;
@@ -115,7 +118,8 @@ extern const struct rp_data_format *const rp_data_formats[]; /* by enum rp_data_
 const struct rp_data_format *rp_data_format_find(const char *name); /* NULL: unknown name */
 const struct rp_data_format *rp_data_format_of(const struct rp_recipe *r);
 /* n samples from `sample` on into column[i], [n, field[i].count] of the fields that the data set was opened with. */
-int rp_data_get_batch(struct rp_dataset *d, const struct rp_sample_field *field, int fields, int64_t sample, int64_t n, void *const *column,
-                      struct rp_err *err) rp_must_check;
+int rp_data_get_batch(struct rp_dataset *d, const struct rp_sample_field *field, int fields, int64_t sample, int64_t n,
+                      void *const *column, struct rp_err *err) rp_must_check;
 /* The files of a data set in that format: rp_files_close() them. */
-int rp_data_list(const struct rp_data_format *format, struct rp_files *files, const char *path, struct rp_err *err) rp_must_check;
+int rp_data_list(const struct rp_data_format *format, struct rp_files *files, const char *path,
+                 struct rp_err *err) rp_must_check;

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* SHA-256 of each archive, and the digest of its samples: computing them would take most of the time of verifying a small bundle.
- * tests/unit/test_verify.c computes and compares them. */
+/* SHA-256 of each archive, and the digest of its samples: computing them would take most of the time of verifying a
+ * small bundle. tests/unit/test_verify.c computes and compares them. */
 static const struct {
     const char *archive, *samples;
     int seq_length, predictions; /* that its records have; 0: any length can be read from it */

@@ -17,7 +17,8 @@ struct message_form {
     int wrapped;
     enum rp_example_kind kind[6];
 };
-static const struct message_form example = {"a tf.Example", 1, {0, RP_EXAMPLE_BYTES, RP_EXAMPLE_FLOAT, RP_EXAMPLE_INT64}};
+static const struct message_form example = {
+    "a tf.Example", 1, {0, RP_EXAMPLE_BYTES, RP_EXAMPLE_FLOAT, RP_EXAMPLE_INT64}};
 static const struct message_form ofrecord = {
     "an OFRecord", 0, {0, RP_EXAMPLE_BYTES, RP_EXAMPLE_FLOAT, RP_EXAMPLE_DOUBLE, RP_EXAMPLE_INT64, RP_EXAMPLE_INT64}};
 
@@ -36,7 +37,8 @@ struct parse {
 
 static int bad(struct parse *s, const unsigned char *at, const char *what)
 {
-    return rp_fail(s->err, RP_MALFORMED, "not %s: %s at byte %zu of the message", s->form->name, what, (size_t)(at - s->start));
+    return rp_fail(s->err, RP_MALFORMED, "not %s: %s at byte %zu of the message", s->form->name, what,
+                   (size_t)(at - s->start));
 }
 
 static int read_varint(struct parse *s, struct span *m, uint64_t *out)
@@ -192,7 +194,8 @@ static int read_list(struct parse *s, struct span m, int floats, struct rp_examp
     return 0;
 }
 
-/* The next field from..to that is a message or text: its number, its bytes in *out. 0: end; -1: malformed. Other fields are skipped. */
+/* The next field from..to that is a message or text: its number, its bytes in *out. 0: end; -1: malformed. Other fields
+ * are skipped. */
 static int next_field(struct parse *s, struct span *m, uint32_t from, uint32_t to, struct span *out)
 {
     while (m->p < m->end) {
@@ -242,7 +245,8 @@ static int read_feature(struct parse *s, struct span m, struct rp_example_field 
 static struct rp_example_field *wanted(struct parse *s, struct span key)
 {
     for (int i = 0; i < s->n; i++)
-        if (strlen(s->field[i].name) == (size_t)(key.end - key.p) && memcmp(s->field[i].name, key.p, (size_t)(key.end - key.p)) == 0)
+        if (strlen(s->field[i].name) == (size_t)(key.end - key.p) &&
+            memcmp(s->field[i].name, key.p, (size_t)(key.end - key.p)) == 0)
             return &s->field[i];
     return NULL;
 }
@@ -283,8 +287,8 @@ static int read_features(struct parse *s, struct span m)
     return read_wrapper(s, m, read_entry);
 }
 
-static int parse_form(const struct message_form *form, const void *data, size_t size, struct rp_example_field *field, int n,
-                         struct rp_err *err)
+static int parse_form(const struct message_form *form, const void *data, size_t size, struct rp_example_field *field,
+                      int n, struct rp_err *err)
 {
     const unsigned char *p = data;
     struct parse s = {.start = p, .form = form, .field = field, .n = n, .err = err};
@@ -335,7 +339,8 @@ void rp_example_write(struct rp_buf *out, const struct rp_example_field *field, 
             } else if (f->want == RP_EXAMPLE_FLOAT) {
                 uint32_t u;
                 memcpy(&u, &f->out.f32[k], sizeof u);
-                unsigned char b[4] = {(unsigned char)u, (unsigned char)(u >> 8), (unsigned char)(u >> 16), (unsigned char)(u >> 24)};
+                unsigned char b[4] = {(unsigned char)u, (unsigned char)(u >> 8), (unsigned char)(u >> 16),
+                                      (unsigned char)(u >> 24)};
                 rp_buf_add(&values, b, 4);
             } else {
                 put_varint(&values, (uint64_t)f->out.i64[k]);

@@ -1,4 +1,5 @@
-/* tf.Example: the protobuf message in TFRecord files of machine-learning data; and OneFlow's OFRecord, which is made like it.
+/* tf.Example: the protobuf message in TFRecord files of machine-learning data; and OneFlow's OFRecord, which is made
+ * like it.
  *
  * What:    a wire-format reader for int64, float and bytes lists, selected by name, and a writer.
  * Flow:    message bytes + table of wanted fields -> values in the caller's arrays and their counts.
@@ -7,16 +8,20 @@
  *
  *     message Example   { Features features = 1; }
  *     message Features  { map<string, Feature> feature = 1; }        an entry is { string key = 1; Feature value = 2; }
- *     message Feature   { oneof kind { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; } }
- *     message FloatList { repeated float value = 1 [packed = true]; }  message Int64List { repeated int64 value = 1 [packed = true]; }
+ *     message Feature   { oneof kind { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; }
+ *                       }
+ *     message FloatList { repeated float value = 1 [packed = true]; }  message Int64List { repeated int64 value = 1
+ *                                                                      [packed = true]; }
  *     message BytesList { repeated bytes value = 1; }
  *
- *     message OFRecord  { map<string, Feature> feature = 1; }          with kinds bytes 1, float 2, double 3, int32 4, int64 5;
- *                                                                        int32 lists are read as int64 lists, double lists are not read
+ *     message OFRecord  { map<string, Feature> feature = 1; }          with kinds bytes 1, float 2, double 3, int32 4,
+ *                                                                      int64 5;
+ *                                                                        int32 lists are read as int64 lists, double
+ *                                                                        lists are not read
  *
- * As protobuf defines: fields come in any order, packed and unpacked values may be mixed, unknown fields are skipped, a repeated message is
- * merged, and the last entry of a repeated map key, or the last kind of a oneof, wins.
- * Stricter than protobuf: a varint that does not fit 64 bits is refused instead of truncated.
+ * As protobuf defines: fields come in any order, packed and unpacked values may be mixed, unknown fields are skipped, a
+ * repeated message is merged, and the last entry of a repeated map key, or the last kind of a oneof, wins. Stricter
+ * than protobuf: a varint that does not fit 64 bits is refused instead of truncated.
  */
 #pragma once
 
@@ -47,10 +52,12 @@ struct rp_example_field {
     enum rp_example_kind found;  /* result: ABSENT when the message has no such field or an empty Feature */
 };
 
-/* Fills count and found of every field. RP_MALFORMED, with the byte offset, for a message that is not well-formed; the caller checks for
- * fields that are absent or have the wrong kind or length. */
-int rp_example_parse(const void *data, size_t size, struct rp_example_field *field, int n, struct rp_err *err) rp_must_check;
-int rp_ofrecord_parse(const void *data, size_t size, struct rp_example_field *field, int n, struct rp_err *err) rp_must_check;
+/* Fills count and found of every field. RP_MALFORMED, with the byte offset, for a message that is not well-formed; the
+ * caller checks for fields that are absent or have the wrong kind or length. */
+int rp_example_parse(const void *data, size_t size, struct rp_example_field *field, int n,
+                     struct rp_err *err) rp_must_check;
+int rp_ofrecord_parse(const void *data, size_t size, struct rp_example_field *field, int n,
+                      struct rp_err *err) rp_must_check;
 
 /* Appends a serialised Example with n fields, packed, in the order given; each has `count` values, in `out`. */
 void rp_example_write(struct rp_buf *out, const struct rp_example_field *field, int n);

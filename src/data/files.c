@@ -58,7 +58,8 @@ static int has_in_name(const char *name, const char *in_name)
     return 0;
 }
 
-/* Adds the files of one directory with in_name in their names. *only: the sole directory in it, NULL if there is none or several. */
+/* Adds the files of one directory with in_name in their names. *only: the sole directory in it, NULL if there is none
+ * or several. */
 static int scan_directory(struct rp_files *f, const char *dir, const char *in_name, char **only, struct rp_err *err)
 {
     DIR *d = opendir(dir);
@@ -73,7 +74,8 @@ static int scan_directory(struct rp_files *f, const char *dir, const char *in_na
             continue;
         char *path = rp_asprintf("%s%s%s", dir, dir[strlen(dir) - 1] == '/' ? "" : "/", e->d_name);
         mode_t mode = stat(path, &st) == 0 ? st.st_mode : 0;
-        if (!S_ISDIR(mode) && has_in_name(e->d_name, in_name)) { /* one that cannot be read is not left out: fewer samples are other data */
+        /* one that cannot be read is not left out: fewer samples are other data */
+        if (!S_ISDIR(mode) && has_in_name(e->d_name, in_name)) {
             failed = add_path(f, path, err);
             continue;
         }
@@ -103,8 +105,11 @@ static int open_directory(struct rp_files *f, const char *dir, const char *in_na
     for (const char *p = in_name; f->n == 0 && *p; p++)
         rp_buf_printf(&names, *p == '|' ? "' or '" : "%c", *p);
     if (f->n == 0)
-        return rp_fail(err, RP_IO, "directory '%s' has no file with '%s' in its name, as this data.format has them; a quoted glob, such as "
-                       "'%s/*', takes any name", dir, rp_buf_text(&names), dir);
+        return rp_fail(
+            err, RP_IO,
+            "directory '%s' has no file with '%s' in its name, as this data.format has them; a quoted glob, such as "
+            "'%s/*', takes any name",
+            dir, rp_buf_text(&names), dir);
     return 0;
 }
 
@@ -131,8 +136,8 @@ static int open_embedded(struct rp_files *f, const char *name, const char *in_na
 {
     (void)f;
     (void)in_name;
-    return rp_fail(err, RP_IO, "'%s' must be unpacked before a GPU can train on it: give a writable directory with --store",
-                   name);
+    return rp_fail(err, RP_IO,
+                   "'%s' must be unpacked before a GPU can train on it: give a writable directory with --store", name);
 }
 #else
 static int open_embedded(struct rp_files *f, const char *name, const char *in_name, struct rp_err *err)
@@ -186,7 +191,8 @@ int rp_files_add(struct rp_files *f, char *const *path, int n, struct rp_err *er
 
 int rp_files_find(const struct rp_files *f, const char *name)
 {
-    const struct rp_file key = {.name = (char *)name}, *found = bsearch(&key, f->file, (size_t)f->n, sizeof *f->file, by_name);
+    const struct rp_file key = {.name = (char *)name},
+                         *found = bsearch(&key, f->file, (size_t)f->n, sizeof *f->file, by_name);
     return found ? (int)(found - f->file) : -1;
 }
 
@@ -214,7 +220,8 @@ static int open_file(struct rp_files *f, int i, struct rp_err *err)
     if (file->fd < 0 || fstat(file->fd, &st) < 0)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", file->name, strerror(errno));
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != file->size)
-        return rp_fail(err, RP_IO, "'%s' changed while it was in use: it had %llu bytes", file->name, (unsigned long long)file->size);
+        return rp_fail(err, RP_IO, "'%s' changed while it was in use: it had %llu bytes", file->name,
+                       (unsigned long long)file->size);
     return 0;
 }
 

@@ -5,9 +5,10 @@
  * Owner:   rp_files owns descriptors, names and the bytes of files held in memory; rp_files_close() frees them.
  *
  * Order: byte-wise by path (LC_ALL=C sort), so the same files are the same samples everywhere.
- * Of a directory, the regular files whose names contain the data format's `in_name`, or one of several separated by '|', are used; hidden
- * files never are. If there are none, and exactly one directory, that directory is used instead: archives often have one top-level folder.
- * "embedded:NAME" is the archive NAME inside this program, unpacked into memory without a file system.
+ * Of a directory, the regular files whose names contain the data format's `in_name`, or one of several separated by
+ * '|', are used; hidden files never are. If there are none, and exactly one directory, that directory is used instead:
+ * archives often have one top-level folder. "embedded:NAME" is the archive NAME inside this program, unpacked into
+ * memory without a file system.
  */
 #pragma once
 
@@ -40,7 +41,9 @@ int rp_files_add(struct rp_files *f, char *const *path, int n, struct rp_err *er
 int rp_files_check_kind(struct rp_files *f, int i, struct rp_err *err) rp_must_check;
 int rp_files_find(const struct rp_files *f, const char *name); /* index, -1: not listed */
 void rp_files_close(struct rp_files *f);
-/* Exactly size bytes at offset of file i. RP_IO also if the file has been truncated or replaced since rp_files_open(). */
+/* Exactly size bytes at offset of file i. RP_IO also if the file has been truncated or replaced since
+ * rp_files_open(). */
 int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t size, struct rp_err *err) rp_must_check;
-/* SHA-256 of the set: over the lines "<SHA-256 of a file in hex>\n" in order, as `sha256sum FILES | cut -c1-64 | sha256sum` prints it. */
+/* SHA-256 of the set: over the lines "<SHA-256 of a file in hex>\n" in order, as `sha256sum FILES | cut -c1-64 |
+ * sha256sum` prints it. */
 int rp_files_digest(struct rp_files *f, char hex[65], struct rp_err *err) rp_must_check;

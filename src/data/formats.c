@@ -61,8 +61,8 @@ struct rp_data_opts rp_data_opts_of(const struct rp_recipe *r, int64_t step_samp
     };
 }
 
-int rp_data_get_batch(struct rp_dataset *d, const struct rp_sample_field *field, int fields, int64_t sample, int64_t n, void *const *column,
-                      struct rp_err *err)
+int rp_data_get_batch(struct rp_dataset *d, const struct rp_sample_field *field, int fields, int64_t sample, int64_t n,
+                      void *const *column, struct rp_err *err)
 {
     void *row[RP_SAMPLE_FIELDS_MAX];
     if (d->format->get_batch)

@@ -1,4 +1,5 @@
-/* A subset of HDF5: see the header for its bytes. Every length and address is checked against the file before it is used. */
+/* A subset of HDF5: see the header for its bytes. Every length and address is checked against the file before it is
+ * used. */
 #include "data/hdf5.h"
 
 #include "base/buf.h"
@@ -34,19 +35,23 @@ static int read_at(struct rp_h5 *h, uint64_t at, void *out, size_t size, const c
 {
     const uint64_t all = h->files->file[h->file].size;
     if (at > all || size > all - at)
-        return rp_fail(err, RP_MALFORMED, "'%s': %s at byte %llu lies outside of the file of %llu bytes: it is truncated or damaged", name_of(h),
-                       what, (unsigned long long)at, (unsigned long long)all);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s': %s at byte %llu lies outside of the file of %llu bytes: it is truncated or damaged",
+                       name_of(h), what, (unsigned long long)at, (unsigned long long)all);
     return rp_files_read(h->files, h->file, at, out, size, err);
 }
 
 static int bad_at(const struct rp_h5 *h, uint64_t at, const char *what, struct rp_err *err)
 {
-    return rp_fail(err, RP_MALFORMED, "'%s', byte %llu: %s: the file is damaged", name_of(h), (unsigned long long)at, what);
+    return rp_fail(err, RP_MALFORMED, "'%s', byte %llu: %s: the file is damaged", name_of(h), (unsigned long long)at,
+                   what);
 }
 
-static int bad_table(const struct rp_h5 *h, const struct rp_h5_table *t, const char *what, const char *remedy, struct rp_err *err)
+static int bad_table(const struct rp_h5 *h, const struct rp_h5_table *t, const char *what, const char *remedy,
+                     struct rp_err *err)
 {
-    return rp_fail(err, RP_MALFORMED, "'%s', data set '%s': %s%s%s", name_of(h), t->name, what, remedy ? "; " : "", remedy ? remedy : "");
+    return rp_fail(err, RP_MALFORMED, "'%s', data set '%s': %s%s%s", name_of(h), t->name, what, remedy ? "; " : "",
+                   remedy ? remedy : "");
 }
 
 /* ---- object headers ---- */
@@ -87,7 +92,8 @@ static int read_block(struct rp_h5 *h, struct h5_header *header, int i, message_
             return bad_at(h, at + k, "a message that is longer than its object header", err);
         if (m.type == 0x10 && m.size < 16)
             return bad_at(h, at + k, "a continuation of fewer than 16 bytes", err);
-        if ((m.type == 0x10 ? add_block(h, header, get_le(m.data, 8), get_le(m.data + 8, 8), err) : take(h, arg, &m, err)) < 0)
+        if ((m.type == 0x10 ? add_block(h, header, get_le(m.data, 8), get_le(m.data + 8, 8), err)
+                            : take(h, arg, &m, err)) < 0)
             return -1;
         k += 8 + m.size;
     }
@@ -101,7 +107,8 @@ static int read_header(struct rp_h5 *h, uint64_t at, message_fn take, void *arg,
     if (read_at(h, at, p, sizeof p, "an object header", err) < 0)
         return -1;
     if (memcmp(p, "OHDR", 4) == 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' has objects in the newer form of HDF5: write it with h5py.File(NAME, 'w'), without libver",
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has objects in the newer form of HDF5: write it with h5py.File(NAME, 'w'), without libver",
                        name_of(h));
     if (p[0] != 1)
         return bad_at(h, at, "not an object header of version 1", err);
@@ -144,8 +151,10 @@ static int take_space(struct rp_h5 *h, struct h5_description *d, const struct h5
 static int take_type(struct rp_h5 *h, struct h5_description *d, const struct h5_message *m, struct rp_err *err)
 {
     struct rp_h5_table *t = d->t;
-    static const char *const classes[] = {"integers", "floats", "times", "strings", "bit fields", "opaque elements", "compounds", "references",
-                                          "enumerations", "lists of variable length", "arrays"};
+    static const char *const classes[] = {
+        "integers",        "floats",    "times",      "strings",      "bit fields",
+        "opaque elements", "compounds", "references", "enumerations", "lists of variable length",
+        "arrays"};
     if (m->size < 8 || m->flags & 2)
         return bad_table(h, t, "its type is in another object", REPACK, err);
     const unsigned class = m->data[0] & 15;
@@ -156,15 +165,16 @@ static int take_type(struct rp_h5 *h, struct h5_description *d, const struct h5_
                          err);
     if (class != 0) {
         char text[80];
-        snprintf(text, sizeof text, "%s, expected integers", class < sizeof classes / sizeof *classes ? classes[class] : "an unknown class");
+        snprintf(text, sizeof text, "%s, expected integers",
+                 class < sizeof classes / sizeof *classes ? classes[class] : "an unknown class");
         return bad_table(h, t, text, NULL, err);
     }
     t->width = (int)get_le(m->data + 4, 4);
     t->is_signed = m->data[1] >> 3 & 1;
     if (m->data[1] & 1)
         return bad_table(h, t, "big-endian integers", "write it with a dtype such as '<i4'", err);
-    if ((t->width != 1 && t->width != 2 && t->width != 4 && t->width != 8) || m->size < 12 || get_le(m->data + 8, 2) != 0 ||
-        get_le(m->data + 10, 2) != 8u * (unsigned)t->width)
+    if ((t->width != 1 && t->width != 2 && t->width != 4 && t->width != 8) || m->size < 12 ||
+        get_le(m->data + 8, 2) != 0 || get_le(m->data + 10, 2) != 8u * (unsigned)t->width)
         return bad_table(h, t, "expected integers of 1, 2, 4 or 8 whole bytes", NULL, err);
     d->type = 1;
     return 0;
@@ -174,7 +184,8 @@ static int take_layout(struct rp_h5 *h, struct h5_description *d, const struct h
 {
     struct rp_h5_table *t = d->t;
     if (m->size < 18 || m->data[0] != 3 || m->data[1] < 1 || m->data[1] > 2)
-        return bad_table(h, t, "a layout that is neither contiguous nor chunked as h5py writes it by default", REPACK, err);
+        return bad_table(h, t, "a layout that is neither contiguous nor chunked as h5py writes it by default", REPACK,
+                         err);
     d->layout = m->data[1];
     if (d->layout == 1) {
         t->at = get_le(m->data + 2, 8);
@@ -239,11 +250,13 @@ static int take_message(struct rp_h5 *h, void *arg, const struct h5_message *m, 
 
 /* ---- chunks ---- */
 
-static int add_chunk(struct rp_h5 *h, struct rp_h5_table *t, const unsigned char *key, uint64_t child, uint64_t at, struct rp_err *err)
+static int add_chunk(struct rp_h5 *h, struct rp_h5_table *t, const unsigned char *key, uint64_t child, uint64_t at,
+                     struct rp_err *err)
 {
     uint64_t place[2] = {get_le(key + 8, 8), t->dims == 2 ? get_le(key + 16, 8) : 0};
     const uint64_t size = get_le(key, 4), full = (uint64_t)(t->chunk[0] * t->chunk[1] * t->width);
-    if (place[0] % (uint64_t)t->chunk[0] || place[1] % (uint64_t)t->chunk[1] || place[0] >= (uint64_t)t->rows || place[1] >= (uint64_t)t->columns)
+    if (place[0] % (uint64_t)t->chunk[0] || place[1] % (uint64_t)t->chunk[1] || place[0] >= (uint64_t)t->rows ||
+        place[1] >= (uint64_t)t->columns)
         return bad_at(h, at, "a chunk at a place that its data set does not have", err);
     struct rp_h5_chunk *c = &t->part[(int64_t)place[0] / t->chunk[0] * t->across + (int64_t)place[1] / t->chunk[1]];
     if (c->at)
@@ -258,7 +271,8 @@ static int add_chunk(struct rp_h5 *h, struct rp_h5_table *t, const unsigned char
 }
 
 /* A node of the index of chunks; its level, -1 of the root. *left: chunks that may still come. */
-static int read_chunks(struct rp_h5 *h, struct rp_h5_table *t, uint64_t at, int level, int64_t *left, struct rp_err *err)
+static int read_chunks(struct rp_h5 *h, struct rp_h5_table *t, uint64_t at, int level, int64_t *left,
+                       struct rp_err *err)
 {
     unsigned char head[24];
     const size_t key = 8 + 8 * ((size_t)t->dims + 1), each = key + 8;
@@ -275,7 +289,8 @@ static int read_chunks(struct rp_h5 *h, struct rp_h5_table *t, uint64_t at, int 
         const uint64_t child = get_le(p + key, 8);
         if (own == 0 && --*left < 0)
             return bad_at(h, at, "more chunks than the data set has", err);
-        if ((own ? read_chunks(h, t, child, own - 1, left, err) : add_chunk(h, t, p, child, at + sizeof head + (uint64_t)i * each, err)) < 0)
+        if ((own ? read_chunks(h, t, child, own - 1, left, err)
+                 : add_chunk(h, t, p, child, at + sizeof head + (uint64_t)i * each, err)) < 0)
             return -1;
     }
     return 0;
@@ -286,7 +301,8 @@ static int index_chunks(struct rp_h5 *h, const struct h5_description *d, struct 
     struct rp_h5_table *t = d->t;
     const uint64_t size = h->files->file[h->file].size;
     uint64_t bytes;
-    if (t->chunk[0] < 1 || t->chunk[1] < 1 || __builtin_mul_overflow((uint64_t)t->chunk[0] * (uint64_t)t->chunk[1], (uint64_t)t->width, &bytes) ||
+    if (t->chunk[0] < 1 || t->chunk[1] < 1 ||
+        __builtin_mul_overflow((uint64_t)t->chunk[0] * (uint64_t)t->chunk[1], (uint64_t)t->width, &bytes) ||
         bytes > RP_H5_CHUNK_MAX)
         return bad_table(h, t, "chunks of no bytes, or of more than 64 MiB", REPACK, err);
     if (d->chunk_dims != t->dims || d->chunk_width != t->width)
@@ -298,9 +314,12 @@ static int index_chunks(struct rp_h5 *h, const struct h5_description *d, struct 
     t->parts = (int64_t)down * t->across;
     t->part = rp_alloc((size_t)(t->parts + 1) * sizeof *t->part);
     int64_t left = t->parts;
-    if (t->parts && (d->tree == UNDEFINED ? bad_table(h, t, "it was never written", NULL, err) : read_chunks(h, t, d->tree, -1, &left, err)) < 0)
+    if (t->parts && (d->tree == UNDEFINED ? bad_table(h, t, "it was never written", NULL, err)
+                                          : read_chunks(h, t, d->tree, -1, &left, err)) < 0)
         return -1;
-    return left ? bad_table(h, t, "some of its chunks were never written: was the writing of the file interrupted?", NULL, err) : 0;
+    return left ? bad_table(h, t, "some of its chunks were never written: was the writing of the file interrupted?",
+                            NULL, err)
+                : 0;
 }
 
 static int describe_table(struct rp_h5 *h, struct rp_h5_table *t, uint64_t header, struct rp_err *err)
@@ -316,7 +335,8 @@ static int describe_table(struct rp_h5 *h, struct rp_h5_table *t, uint64_t heade
     if (t->filters)
         return bad_table(h, t, "filters of data that are not chunked", NULL, err);
     const uint64_t row = (uint64_t)t->columns * (uint64_t)t->width;
-    if ((uint64_t)t->rows > size / row || (t->rows && (t->at > size || (uint64_t)t->rows * row > size - t->at)) || d.bytes != (uint64_t)t->rows * row)
+    if ((uint64_t)t->rows > size / row || (t->rows && (t->at > size || (uint64_t)t->rows * row > size - t->at)) ||
+        d.bytes != (uint64_t)t->rows * row)
         return bad_table(h, t, "its data lie outside of the file: it is truncated or damaged", NULL, err);
     return 0;
 }
@@ -334,8 +354,11 @@ static int take_group(struct rp_h5 *h, void *arg, const struct h5_message *m, st
 {
     struct h5_group *g = arg;
     if (m->type == 0x02 || m->type == 0x0a)
-        return rp_fail(err, RP_MALFORMED, "'%s' has groups in the newer form of HDF5: write it with h5py.File(NAME, 'w'), without libver and "
-                       "track_order", name_of(h));
+        return rp_fail(
+            err, RP_MALFORMED,
+            "'%s' has groups in the newer form of HDF5: write it with h5py.File(NAME, 'w'), without libver and "
+            "track_order",
+            name_of(h));
     if (m->type != 0x11 || m->size < 16)
         return 0;
     g->tree = get_le(m->data, 8);
@@ -394,7 +417,8 @@ static int read_group(struct rp_h5 *h, struct h5_group *g, uint64_t at, int leve
     if (read_at(h, at, head, sizeof head, "a group", err) < 0)
         return -1;
     const int own = head[5], n = (int)get_le(head + 6, 2);
-    if (memcmp(head, "TREE\0", 5) != 0 || (level >= 0 && own != level) || own > DEPTH_MAX || (n < 1 && level >= 0) || n > SYMBOLS_MAX)
+    if (memcmp(head, "TREE\0", 5) != 0 || (level >= 0 && own != level) || own > DEPTH_MAX || (n < 1 && level >= 0) ||
+        n > SYMBOLS_MAX)
         return bad_at(h, at, "not a node of a group of that level", err);
     RP_FREE unsigned char *entry = rp_alloc((size_t)n * 16 + 1);
     if (read_at(h, at + sizeof head, entry, (size_t)n * 16, "a group", err) < 0)
@@ -418,13 +442,16 @@ static int read_root(struct rp_h5 *h, struct rp_err *err)
     if (size < sizeof p || memcmp(p, magic, sizeof magic) != 0)
         return rp_fail(err, RP_MALFORMED, "'%s' is not an HDF5 file", name_of(h));
     if (p[8] != 0 || p[13] != 8 || p[14] != 8)
-        return rp_fail(err, RP_MALFORMED, "'%s' is HDF5 of the newer form %d: write it with h5py.File(NAME, 'w'), without libver, or convert it with "
-                       "'h5repack FILE NEW' of hdf5-tools", name_of(h), p[8]);
+        return rp_fail(
+            err, RP_MALFORMED,
+            "'%s' is HDF5 of the newer form %d: write it with h5py.File(NAME, 'w'), without libver, or convert it with "
+            "'h5repack FILE NEW' of hdf5-tools",
+            name_of(h), p[8]);
     if (get_le(p + 24, 8) != 0)
         return bad_at(h, 24, "a base address other than 0", err);
     if (get_le(p + 40, 8) > size)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes of %llu: it is truncated", name_of(h), (unsigned long long)size,
-                       (unsigned long long)get_le(p + 40, 8));
+        return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes of %llu: it is truncated", name_of(h),
+                       (unsigned long long)size, (unsigned long long)get_le(p + 40, 8));
     if (read_header(h, get_le(p + 64, 8), take_group, &g, err) < 0)
         return -1;
     if (!g.found)
@@ -434,8 +461,8 @@ static int read_root(struct rp_h5 *h, struct rp_err *err)
     return failed ? -1 : 0;
 }
 
-int rp_h5_open(struct rp_h5 *h, struct rp_files *files, int file, struct rp_h5_cache *cache, const char *const *name, int names,
-               struct rp_err *err)
+int rp_h5_open(struct rp_h5 *h, struct rp_files *files, int file, struct rp_h5_cache *cache, const char *const *name,
+               int names, struct rp_err *err)
 {
     *h = (struct rp_h5){.files = files, .file = file, .cache = cache, .tables = names};
     RP_BUG_IF(names > RP_H5_TABLES_MAX);

@@ -1,22 +1,29 @@
-/* HDF5 files with tables of integers in their root group: exactly what h5py writes by default (libver earliest), and nothing else.
+/* HDF5 files with tables of integers in their root group: exactly what h5py writes by default (libver earliest), and
+ * nothing else.
  *
- * What:    a strict reader of a subset: superblock 0, groups by symbol table, object headers 1, little-endian integers of 1 to 8 bytes in one
- *          or two dimensions, contiguous or in chunks with deflate and shuffle.
- * Flow:    file -> rp_h5_open(), which reads the index of every chunk of the wanted tables -> rp_h5_row(), through a cache of chunks.
- * Owner:   struct rp_h5 owns its tables; the files are the caller's; struct rp_h5_cache serves several files. At most one thread at a time.
- * Extend:  a filter is a case in unfilter(); what else the format has is refused by its name with the command that converts it.
+ * What:    a strict reader of a subset: superblock 0, groups by symbol table, object headers 1, little-endian integers
+ *          of 1 to 8 bytes in one or two dimensions, contiguous or in chunks with deflate and shuffle.
+ * Flow:    file -> rp_h5_open(), which reads the index of every chunk of the wanted tables -> rp_h5_row(), through a
+ *          cache of chunks.
+ * Owner:   struct rp_h5 owns its tables; the files are the caller's; struct rp_h5_cache serves several files. At most
+ *          one thread at a time.
+ * Extend:  a filter is a case in unfilter(); what else the format has is refused by its name with the command that
+ *          converts it.
  *
- * Why not libhdf5: it is four megabytes with a long list of memory faults in what strange files make it do, and would be linked into two
- * programs; these files need a tenth of it. Bytes, little endian, addresses from the start of the file (HDF5 file format specification, 1.1 and 3.0):
+ * Why not libhdf5: it is four megabytes with a long list of memory faults in what strange files make it do, and would
+ * be linked into two programs; these files need a tenth of it. Bytes, little endian, addresses from the start of the
+ * file (HDF5 file format specification, 1.1 and 3.0):
  *
- *     superblock   89 'HDF' 0d 0a 1a 0a | 0 0 0 0 0 | 8 8 (bytes of offsets, lengths) 0 | u16 u16 | u32 flags | u64 base 0, free space, end of file,
- *                  driver | symbol of the root group
+ *     superblock   89 'HDF' 0d 0a 1a 0a | 0 0 0 0 0 | 8 8 (bytes of offsets, lengths) 0 | u16 u16 | u32 flags | u64
+ *                  base 0, free space, end of file, driver | symbol of the root group
  *     symbol       u64 name in the heap | u64 object header | u32 cache type (2: a link) | u32 | 16 bytes
- *     header       1 0 | u16 messages | u32 references | u32 bytes | u32 | messages: u16 type | u16 bytes | u8 flags | 3 x 0 | data
- *     group        'TREE' 0 | u8 level | u16 entries | u64 u64 siblings | entries: u64 key | u64 child, or 'SNOD' 1 0 | u16 symbols | symbols
+ *     header       1 0 | u16 messages | u32 references | u32 bytes | u32 | messages: u16 type | u16 bytes | u8 flags |
+ *                  3 x 0 | data
+ *     group        'TREE' 0 | u8 level | u16 entries | u64 u64 siblings | entries: u64 key | u64 child, or 'SNOD' 1 0 |
+ *                  u16 symbols | symbols
  *     heap         'HEAP' 0 0 0 0 | u64 bytes | u64 free | u64 names
- *     chunks       'TREE' 1 | u8 level | u16 entries | u64 u64 | entries: u32 bytes | u32 filters that were left out | u64 place in each
- *                  dimension | u64 0 | u64 child or chunk
+ *     chunks       'TREE' 1 | u8 level | u16 entries | u64 u64 | entries: u32 bytes | u32 filters that were left out |
+ *                  u64 place in each dimension | u64 0 | u64 child or chunk
  */
 #pragma once
 
@@ -62,9 +69,10 @@ struct rp_h5 {
     int tables;
 };
 
-/* Finds the tables of these names. RP_MALFORMED with the file and the byte, or the table; after a failure, too, rp_h5_close() it. */
-int rp_h5_open(struct rp_h5 *h, struct rp_files *files, int file, struct rp_h5_cache *cache, const char *const *name, int names,
-               struct rp_err *err) rp_must_check;
+/* Finds the tables of these names. RP_MALFORMED with the file and the byte, or the table; after a failure, too,
+ * rp_h5_close() it. */
+int rp_h5_open(struct rp_h5 *h, struct rp_files *files, int file, struct rp_h5_cache *cache, const char *const *name,
+               int names, struct rp_err *err) rp_must_check;
 void rp_h5_close(struct rp_h5 *h);
 /* The columns of one row. RP_MALFORMED without the file. */
 int rp_h5_row(struct rp_h5 *h, int table, int64_t row, int64_t *out, struct rp_err *err) rp_must_check;

@@ -84,7 +84,8 @@ static struct cached_chunk *add_cached(struct rp_h5_cache *c, struct rp_h5_chunk
 
 static int inflate_chunk(const unsigned char *in, size_t size, unsigned char *out, size_t full, struct rp_err *err)
 {
-    z_stream z = {.next_in = (unsigned char *)in, .avail_in = (unsigned)size, .next_out = out, .avail_out = (unsigned)full};
+    z_stream z = {
+        .next_in = (unsigned char *)in, .avail_in = (unsigned)size, .next_out = out, .avail_out = (unsigned)full};
     if (inflateInit(&z) != Z_OK)
         return rp_fail(err, RP_UNAVAILABLE, "out of memory");
     const int rc = inflate(&z, Z_FINISH);
@@ -103,8 +104,8 @@ static void unshuffle(unsigned char *out, const unsigned char *in, size_t full, 
 }
 
 /* Stored bytes to those of the chunk: filters were applied in their order, so that the last is undone first. */
-static int unfilter(struct rp_h5_cache *c, const struct rp_h5_table *t, const struct rp_h5_chunk *part, unsigned char *out, size_t full,
-                    struct rp_err *err)
+static int unfilter(struct rp_h5_cache *c, const struct rp_h5_table *t, const struct rp_h5_chunk *part,
+                    unsigned char *out, size_t full, struct rp_err *err)
 {
     const unsigned char *in = c->packed;
     size_t size = part->size;
@@ -117,7 +118,9 @@ static int unfilter(struct rp_h5_cache *c, const struct rp_h5_table *t, const st
             continue;
         unsigned char *to = --left ? scratch : out;
         if (t->filter[i] == RP_H5_DEFLATE ? inflate_chunk(in, size, to, full, err) < 0 : size != full)
-            return t->filter[i] == RP_H5_DEFLATE ? -1 : rp_fail(err, RP_MALFORMED, "a chunk has %zu bytes, expected %zu: it is damaged", size, full);
+            return t->filter[i] == RP_H5_DEFLATE
+                       ? -1
+                       : rp_fail(err, RP_MALFORMED, "a chunk has %zu bytes, expected %zu: it is damaged", size, full);
         if (t->filter[i] == RP_H5_SHUFFLE)
             unshuffle(to, in, full, (size_t)t->width);
         in = to;
@@ -130,12 +133,14 @@ static int unfilter(struct rp_h5_cache *c, const struct rp_h5_table *t, const st
     return 0;
 }
 
-static int load_chunk(struct rp_h5 *h, struct rp_h5_table *t, struct rp_h5_chunk *part, const unsigned char **data, struct rp_err *err)
+static int load_chunk(struct rp_h5 *h, struct rp_h5_table *t, struct rp_h5_chunk *part, const unsigned char **data,
+                      struct rp_err *err)
 {
     struct rp_h5_cache *c = h->cache;
     const size_t full = (size_t)(t->chunk[0] * t->chunk[1] * t->width);
     if (!part->cached) {
-        if (rp_files_read(h->files, h->file, part->at, room(&c->packed, &c->packed_size, part->size), part->size, err) < 0)
+        if (rp_files_read(h->files, h->file, part->at, room(&c->packed, &c->packed_size, part->size), part->size, err) <
+            0)
             return -1;
         struct cached_chunk *new = add_cached(c, part, full);
         if (unfilter(c, t, part, new->data, full, err) < 0) {
@@ -176,7 +181,8 @@ static void widen(int64_t *out, const unsigned char *p, int64_t n, int width, in
     for (int64_t i = 0; i < n; i++, p += width) {
         const uint64_t v = element(p, width);
         const int unused = 64 - 8 * width;
-        out[i] = is_signed ? (int64_t)(v << unused) >> unused : (int64_t)v; /* from 2^63 on negative: readers refuse it */
+        /* from 2^63 on negative: readers refuse it */
+        out[i] = is_signed ? (int64_t)(v << unused) >> unused : (int64_t)v;
     }
 }
 

@@ -1,10 +1,11 @@
 /* Images in a folder of class folders, as torchvision's ImageFolder reads them: PATH/CLASS/.../NAME.JPEG.
  *
- * The label of a class is its place in the bytewise order of the classes' names, from 0; a class without an image is refused, as there.
- * Records are the files in bytewise order of their paths, at any depth of a class folder. File names end in .jpg or .jpeg, in lower or upper
- * case. Anything else that ImageFolder would read (PNG, hidden files and folders, ...) is refused: to leave it out would train on other
- * data, or move the labels. Files with other names are left out, as there. If PATH contains one folder and that has no image except in
- * folders, that folder is used: archives often have one. */
+ * The label of a class is its place in the bytewise order of the classes' names, from 0; a class without an image is
+ * refused, as there. Records are the files in bytewise order of their paths, at any depth of a class folder. File names
+ * end in .jpg or .jpeg, in lower or upper case. Anything else that ImageFolder would read (PNG, hidden files and
+ * folders, ...) is refused: to leave it out would train on other data, or move the labels. Files with other names are
+ * left out, as there. If PATH contains one folder and that has no image except in folders, that folder is used:
+ * archives often have one. */
 #include "data/image/image_set.h"
 
 #include "base/buf.h"
@@ -54,7 +55,8 @@ static int has_ending(const char *name, const char *const *endings)
 }
 
 static const char *const jpeg_endings[] = {".jpg", ".jpeg", NULL};
-static const char *const other_endings[] = {".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", NULL}; /* of torchvision's IMG_EXTENSIONS */
+/* of torchvision's IMG_EXTENSIONS */
+static const char *const other_endings[] = {".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", NULL};
 
 struct folder_scan {
     struct name_list files, classes;
@@ -90,17 +92,20 @@ struct level { /* a folder and those around it */
 static int scan_folder(struct folder_scan *out, const char *dir, const struct level *above, struct rp_err *err);
 
 /* An entry of PATH (above NULL), of which only folders are looked at, or of a class. Owns path. */
-static int scan_entry(struct folder_scan *out, char *path, const char *name, const struct level *above, struct rp_err *err)
+static int scan_entry(struct folder_scan *out, char *path, const char *name, const struct level *above,
+                      struct rp_err *err)
 {
     struct stat st = {0};
     const int is_jpeg = has_ending(name, jpeg_endings), is_image = is_jpeg || has_ending(name, other_endings);
     RP_FREE char *owned = path;
     if (stat(path, &st) < 0) {
-        if (!is_image && errno == ENOENT) { /* a link that leads nowhere: in a class nothing, next to classes perhaps one */
+        /* a link that leads nowhere: in a class nothing, next to classes perhaps one */
+        if (!is_image && errno == ENOENT) {
             out->gone = above || out->gone ? out->gone : rp_strdup(path);
             return 0;
         }
-        return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno)); /* to leave it out would train on other data */
+        /* to leave it out would train on other data */
+        return rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
     }
     if (!above) {
         if (S_ISDIR(st.st_mode))
@@ -130,7 +135,8 @@ static int scan_entries(struct folder_scan *out, const char *dir, const struct l
     int failed = 0;
     while (!failed && (errno = 0, (e = readdir(d)) != NULL))
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            failed = scan_entry(out, rp_asprintf("%s%s%s", dir, rp_ends_with(dir, "/") ? "" : "/", e->d_name), e->d_name, level, err);
+            failed = scan_entry(out, rp_asprintf("%s%s%s", dir, rp_ends_with(dir, "/") ? "" : "/", e->d_name),
+                                e->d_name, level, err);
     if (!failed && errno)
         failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
     closedir(d);
@@ -186,9 +192,12 @@ static int scan_classes(struct folder_scan *out, const char *path, struct rp_err
         if (scan_class(out, out->classes.name[i], err) < 0)
             return -1;
     if (out->others)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %ld image%s that torchvision's ImageFolder reads and this program does not (the first: '%s'): "
-                       "make %s JPEG, named .jpg and not hidden, or remove %s", path, out->others, rp_s(out->others), out->other,
-                       out->others > 1 ? "them" : "it", out->others > 1 ? "them" : "it");
+        return rp_fail(
+            err, RP_MALFORMED,
+            "'%s' has %ld image%s that torchvision's ImageFolder reads and this program does not (the first: '%s'): "
+            "make %s JPEG, named .jpg and not hidden, or remove %s",
+            path, out->others, rp_s(out->others), out->other, out->others > 1 ? "them" : "it",
+            out->others > 1 ? "them" : "it");
     if (out->files.n == 0)
         return rp_fail(err, RP_IO, "directory '%s' has no class folder with a .jpg or .jpeg file", path);
     return 0;
@@ -204,7 +213,9 @@ static int list_images(struct rp_files *f, const char *path, struct rp_err *err)
     if (stat(path, &st) < 0)
         return rp_fail(err, RP_IO, "cannot open '%s': %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return rp_fail(err, RP_IO, "'%s' is not a folder of class folders with JPEG files, as data.format image_folder needs", path);
+        return rp_fail(err, RP_IO,
+                       "'%s' is not a folder of class folders with JPEG files, as data.format image_folder needs",
+                       path);
     int failed = scan_classes(&found, path, err) < 0 || rp_files_add(f, found.files.name, found.files.n, err) < 0;
     scan_fini(&found);
     if (failed)
@@ -214,7 +225,8 @@ static int list_images(struct rp_files *f, const char *path, struct rp_err *err)
 
 /* ---- classes ---- */
 
-/* Bytes of the paths before the names of the classes: those of PATH, or more if all files have the same folder there and folders in it. */
+/* Bytes of the paths before the names of the classes: those of PATH, or more if all files have the same folder there
+ * and folders in it. */
 static size_t root_size(const char *path, const struct rp_files *f)
 {
     const size_t n = strlen(path) + !rp_ends_with(path, "/");
@@ -234,7 +246,8 @@ static int by_class(const void *a, const void *b)
     return order ? order : n < m ? -1 : n > m;
 }
 
-/* Paths are in order, so that the files of a folder are next to each other, but "a-b/" comes before "a/" and "a" before "a-b". */
+/* Paths are in order, so that the files of a folder are next to each other, but "a-b/" comes before "a/" and "a" before
+ * "a-b". */
 static int64_t label_files(struct folder *x, const char *path)
 {
     int n = 0;
@@ -246,7 +259,8 @@ static int64_t label_files(struct folder *x, const char *path)
     qsort(class, (size_t)n, sizeof *class, by_class);
     x->label = rp_alloc((size_t)x->files.n * sizeof *x->label);
     for (int i = 0; i < x->files.n; i++) {
-        const char *const *found = bsearch(&(const char *){x->files.file[i].name + root}, class, (size_t)n, sizeof *class, by_class);
+        const char *const *found =
+            bsearch(&(const char *){x->files.file[i].name + root}, class, (size_t)n, sizeof *class, by_class);
         RP_BUG_IF(!found);
         x->label[i] = (int32_t)(found - class);
     }
@@ -255,13 +269,15 @@ static int64_t label_files(struct folder *x, const char *path)
 
 /* ---- records ---- */
 
-static int read_file(struct rp_image_set *s, int64_t record, struct rp_image_room *room, struct rp_image_record *out, struct rp_err *err)
+static int read_file(struct rp_image_set *s, int64_t record, struct rp_image_room *room, struct rp_image_record *out,
+                     struct rp_err *err)
 {
     struct folder *x = (struct folder *)s;
     uint64_t size = x->files.file[record].size;
     out->label = x->label[record];
     if (size > RP_IMAGE_BYTES_MAX)
-        return rp_fail(err, RP_MALFORMED, "%llu bytes, above the limit of %u for an image", (unsigned long long)size, RP_IMAGE_BYTES_MAX);
+        return rp_fail(err, RP_MALFORMED, "%llu bytes, above the limit of %u for an image", (unsigned long long)size,
+                       RP_IMAGE_BYTES_MAX);
     out->size = (size_t)size;
     out->bytes = rp_image_room(room, out->size + 1);
     return rp_files_read(&x->files, (int)record, 0, room->p, out->size, err);
@@ -285,20 +301,22 @@ static void folder_close(struct rp_dataset *d)
     free(x);
 }
 
-static struct rp_dataset *folder_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
-                                      struct rp_err *err)
+static struct rp_dataset *folder_open(const char *path, const struct rp_sample_field *field, int n,
+                                      const struct rp_data_opts *o, struct rp_err *err)
 {
     struct folder *x = rp_alloc(sizeof *x);
     x->files.last = -1;
     x->set.files = &x->files;
-    if (rp_image_set_init(&x->set, &rp_data_format_image_folder, &reader, field, n, o, err) < 0 || list_images(&x->files, path, err) < 0) {
+    if (rp_image_set_init(&x->set, &rp_data_format_image_folder, &reader, field, n, o, err) < 0 ||
+        list_images(&x->files, path, err) < 0) {
         folder_close(&x->set.base);
         return NULL;
     }
     x->set.count = x->files.n;
     x->classes = label_files(x, path);
     if (x->set.label_base) {
-        rp_fail(err, RP_USAGE, "data.label_base %d: classes of data.format image_folder count from 0", x->set.label_base);
+        rp_fail(err, RP_USAGE, "data.label_base %d: classes of data.format image_folder count from 0",
+                x->set.label_base);
         folder_close(&x->set.base);
         return NULL;
     }
@@ -316,7 +334,8 @@ int64_t rp_image_folder_classes(const struct rp_dataset *d)
     return ((const struct folder *)d)->classes;
 }
 
-static int folder_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int folder_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                        struct rp_err *err)
 {
     struct rp_dataset *d = folder_open(path, NULL, 0, o, err);
     *n = 0;

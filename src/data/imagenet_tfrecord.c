@@ -1,11 +1,13 @@
-/* ImageNet in TFRecord files, as the public builders write them (build_imagenet_data.py and its descendants): 1,024 files
- * train-00000-of-01024, 128 files validation-00000-of-00128, each record a tf.Example with these features among others:
+/* ImageNet in TFRecord files, as the public builders write them (build_imagenet_data.py and its descendants): 1,024
+ * files train-00000-of-01024, 128 files validation-00000-of-00128, each record a tf.Example with these features among
+ * others:
  *
  *     image/encoded       bytes, 1 value      the JPEG file
  *     image/class/label   int64, 1 value      from 1; 0 is left to a background class
  *     image/filename      bytes, 1 value      for messages; may be missing
  *
- * or as TensorFlow Datasets write imagenet2012 and others (imagenet2012-train.tfrecord-00000-of-01024), which the first record shows:
+ * or as TensorFlow Datasets write imagenet2012 and others (imagenet2012-train.tfrecord-00000-of-01024), which the first
+ * record shows:
  *
  *     image, label        the same, but labels count from 0
  *     file_name           as image/filename */
@@ -29,7 +31,8 @@ struct imagenet {
 static const struct rp_image_keys builder = {"image/encoded", "image/class/label", "image/filename", rp_example_parse};
 static const struct rp_image_keys tfds = {"image", "label", "file_name", rp_example_parse};
 
-static int read_example(struct rp_image_set *s, int64_t record, struct rp_image_room *room, struct rp_image_record *out, struct rp_err *err)
+static int read_example(struct rp_image_set *s, int64_t record, struct rp_image_room *room, struct rp_image_record *out,
+                        struct rp_err *err)
 {
     const struct imagenet *x = (struct imagenet *)s;
     return rp_image_read_message(&((struct imagenet *)s)->records, record, x->keys, room, out, err);
@@ -42,16 +45,18 @@ static int place_example(const struct rp_image_set *s, int64_t record, struct rp
 
 static const struct rp_image_reader reader = {.label_base = 1, .read = read_example, .place = place_example};
 
-/* By the names in the first record; the builder's, if it has neither or cannot be read, which is an error when it is used. */
+/* By the names in the first record; the builder's, if it has neither or cannot be read, which is an error when it is
+ * used. */
 static void choose_keys(struct imagenet *x, const struct rp_data_opts *o)
 {
-    struct rp_example_field field[] = {{.name = builder.image, .want = RP_EXAMPLE_BYTES}, {.name = tfds.image, .want = RP_EXAMPLE_BYTES}};
+    struct rp_example_field field[] = {{.name = builder.image, .want = RP_EXAMPLE_BYTES},
+                                       {.name = tfds.image, .want = RP_EXAMPLE_BYTES}};
     const unsigned char *data;
     size_t size;
     struct rp_err ignored;
     x->keys = &builder;
-    if (rp_tfrecord_set_record(&x->records, 0, &data, &size, &ignored) < 0 || rp_example_parse(data, size, field, 2, &ignored) < 0 ||
-        field[0].found || field[1].found != RP_EXAMPLE_BYTES)
+    if (rp_tfrecord_set_record(&x->records, 0, &data, &size, &ignored) < 0 ||
+        rp_example_parse(data, size, field, 2, &ignored) < 0 || field[0].found || field[1].found != RP_EXAMPLE_BYTES)
         return;
     x->keys = &tfds;
     if (!o->image.label_base)
@@ -68,8 +73,8 @@ static void imagenet_close(struct rp_dataset *d)
     free(x);
 }
 
-static struct rp_dataset *imagenet_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
-                                        struct rp_err *err)
+static struct rp_dataset *imagenet_open(const char *path, const struct rp_sample_field *field, int n,
+                                        const struct rp_data_opts *o, struct rp_err *err)
 {
     struct imagenet *x = rp_alloc(sizeof *x);
     x->records.files.last = -1;
@@ -108,7 +113,8 @@ static int list_shards(struct rp_files *files, const char *path, struct rp_err *
             continue;
         char one[72], two[72];
         const int is_tfds = strstr(first, "-train") || strstr(name, "-train");
-        rp_fail(err, RP_MALFORMED, "'%s' has files of two sets, such as '%s' and '%s'; give a quoted glob of one, such as '%s/%strain%s*'",
+        rp_fail(err, RP_MALFORMED,
+                "'%s' has files of two sets, such as '%s' and '%s'; give a quoted glob of one, such as '%s/%strain%s*'",
                 path, rp_excerpt(one, first), rp_excerpt(two, name), path, is_tfds ? "*-" : "", is_tfds ? "." : "-");
         rp_files_close(files);
         return -1;
@@ -116,7 +122,8 @@ static int list_shards(struct rp_files *files, const char *path, struct rp_err *
     return 0;
 }
 
-static int imagenet_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int imagenet_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                          struct rp_err *err)
 {
     struct rp_files files;
     *n = 0;

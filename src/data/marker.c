@@ -14,7 +14,8 @@
 
 #define DEPTH 600 /* deeper than any path an archive may have */
 #define HEAD "# files of this directory, as sha256sum -c reads them\n"
-#define FEW 64    /* files that are flushed one by one, which takes milliseconds each; more of them with their file system, at once */
+/* files that are flushed one by one, which takes milliseconds each; more of them with their file system, at once */
+#define FEW 64
 
 static void add_line(struct rp_marker_list *l, char *line)
 {
@@ -57,7 +58,8 @@ void rp_marker_list_fini(struct rp_marker_list *l)
 
 /* ---- what exists ---- */
 
-static int list_path(struct rp_marker_list *l, const char *path, const char *shown, const struct stat *st, struct rp_err *err)
+static int list_path(struct rp_marker_list *l, const char *path, const char *shown, const struct stat *st,
+                     struct rp_err *err)
 {
     char hex[RP_SHA256_HEX], target[1100];
     if (S_ISLNK(st->st_mode)) {
@@ -90,14 +92,16 @@ static int list_directory(struct rp_marker_list *l, const char *dir, const char 
         return rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, d ? "too deep" : strerror(errno));
     }
     while (!failed && (errno = 0, (e = readdir(d)) != NULL)) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || (depth == 0 && strcmp(e->d_name, RP_MARKER) == 0))
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            (depth == 0 && strcmp(e->d_name, RP_MARKER) == 0))
             continue;
         RP_FREE char *path = rp_asprintf("%s/%s", dir, e->d_name), *shown = rp_asprintf("%s%s", prefix, e->d_name);
         RP_FREE char *below = rp_asprintf("%s/", shown);
         if (lstat(path, &st) < 0)
             failed = rp_fail(err, RP_IO, "cannot read '%s': %s", path, strerror(errno));
         else
-            failed = S_ISDIR(st.st_mode) ? list_directory(l, path, below, depth + 1, err) : list_path(l, path, shown, &st, err);
+            failed = S_ISDIR(st.st_mode) ? list_directory(l, path, below, depth + 1, err)
+                                         : list_path(l, path, shown, &st, err);
     }
     if (!failed && errno)
         failed = rp_fail(err, RP_IO, "cannot read directory '%s': %s", dir, strerror(errno));
@@ -156,7 +160,9 @@ static int explain(const char *dir, const char *have, const char *want, struct r
         i--;
     line_path(have + i, a, sizeof a);
     line_path(want + i, b, sizeof b);
-    const char *what = strcmp(a, b) == 0 ? "was modified" : !*b || (*a && strcmp(a, b) < 0) ? "was added" : "is missing";
+    const char *what = strcmp(a, b) == 0                 ? "was modified"
+                       : !*b || (*a && strcmp(a, b) < 0) ? "was added"
+                                                         : "is missing";
     return rp_fail(err, RP_MISMATCH,
                    "'%s' in '%s' %s after it was unpacked; remove that directory (rm -r) and it will be unpacked again",
                    strcmp(what, "is missing") == 0 ? b : a, dir, what);
@@ -169,7 +175,8 @@ int rp_marker_check(const char *dir, struct rp_err *err)
     struct stat st;
     if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
         return rp_fail(err, RP_MISMATCH,
-                       "'%s' has no list of its files (" RP_MARKER "); remove that directory (rm -r) and it will be unpacked again",
+                       "'%s' has no list of its files (" RP_MARKER
+                       "); remove that directory (rm -r) and it will be unpacked again",
                        dir);
     struct rp_marker_list l = {0};
     int failed = rp_read_file(&want, path, RP_MARKER_MAX, err) < 0 || list_directory(&l, dir, "", 0, err) < 0;

@@ -1,8 +1,8 @@
 /* .repro-files: the files that an unpacked directory must contain, with their digests.
  *
  * What:    writes the list of a directory tree, and compares a tree with its list.
- * Flow:    what was unpacked -> sorted lines "<sha256>  <path>\n" for files, "# link <path> -> <target>\n" for links -> .repro-files;
- *          directory -> the same lines.
+ * Flow:    what was unpacked -> sorted lines "<sha256> <path>\n" for files, "# link <path> -> <target>\n" for links ->
+ *          .repro-files; directory -> the same lines.
  * Extend:  another property to be checked is another kind of '#' line; sha256sum -c skips them.
  */
 #pragma once

@@ -1,23 +1,26 @@
 /* Megatron-LM's indexed datasets: tokens in NAME.bin, sequences and documents in NAME.idx, little endian.
  *
  *     .idx: "MMIDIDX\0\0" | u64 version 1 | u8 type | u64 sequences S | u64 entries of the document index D
- *           | int32 length[S] | int64 pointer[S], bytes into .bin | int64 document[D], from 0 to S | int8 mode[S] or nothing
+ *           | int32 length[S] | int64 pointer[S], bytes into .bin | int64 document[D], from 0 to S | int8 mode[S] or
+ *           nothing
  *     type: 1 uint8, 2 int8, 3 int16, 4 int32, 5 int64, 8 uint16 (6 and 7 are floats)
  *     .bin: the tokens of all sequences, one after the other
  *
- * Samples are those of Megatron-LM's GPTDataset (core, and 2.x, commit 8aa4619), which treats every sequence as a document: the sequences of an epoch
- * in some order are one row of T tokens, and sample i is its tokens i * seq .. (i + 1) * seq, so neighbours share one. data.split keeps the
- * first sequences only, as many as Megatron-LM's --split gives to training: in core its share, rounded; in 2.x (data.order megatron_2x) that,
- * less what the roundings of all three shares have too much.
+ * Samples are those of Megatron-LM's GPTDataset (core, and 2.x, commit 8aa4619), which treats every sequence as a
+ * document: the sequences of an epoch in some order are one row of T tokens, and sample i is its tokens i * seq .. (i +
+ * 1) * seq, so neighbours share one. data.split keeps the first sequences only, as many as Megatron-LM's --split gives
+ * to training: in core its share, rounded; in 2.x (data.order megatron_2x) that, less what the roundings of all three
+ * shares have too much.
  *
- * data.order philox: an epoch has (T - 1) / seq samples; sequences and samples have new pinned orders in every epoch (shuffle.h), and
- * without data.shuffle those of the file. Several .bin files are one row, in the order of their names.
+ * data.order philox: an epoch has (T - 1) / seq samples; sequences and samples have new pinned orders in every epoch
+ * (shuffle.h), and without data.shuffle those of the file. Several .bin files are one row, in the order of their names.
  *
- * data.order megatron: the arrays doc_idx, sample_idx and shuffle_idx of GPTDataset exactly, from numpy's RandomState(seed.data), for N =
- * schedule.total_steps * global batch samples. E epochs suffice for N. All E * D sequences are shuffled as one array, and so are the
- * samples; but if the last of several epochs gives less than 80 % of an epoch's samples, its sequences and samples are shuffled apart and
- * come last. sample_idx is not stored: it says where token i * seq lies. Sample numbers beyond the arrays begin again. They take 4 bytes
- * for each of N samples and for each sequence of every epoch. */
+ * data.order megatron: the arrays doc_idx, sample_idx and shuffle_idx of GPTDataset exactly, from numpy's
+ * RandomState(seed.data), for N = schedule.total_steps * global batch samples. E epochs suffice for N. All E * D
+ * sequences are shuffled as one array, and so are the samples; but if the last of several epochs gives less than 80 %
+ * of an epoch's samples, its sequences and samples are shuffled apart and come last. sample_idx is not stored: it says
+ * where token i * seq lies. Sample numbers beyond the arrays begin again. They take 4 bytes for each of N samples and
+ * for each sequence of every epoch. */
 #include "data/token_files.h"
 
 #include "base/buf.h"
@@ -73,10 +76,13 @@ static int add_others(struct rp_files *f, struct rp_err *err)
         const char *name = f->file[i].name;
         char *o = other_of(name);
         if (!o)
-            failed = rp_fail(err, RP_MALFORMED, "'%s' is neither .bin nor .idx; a data set of data.format megatron is NAME.bin and "
-                             "NAME.idx", name);
+            failed = rp_fail(err, RP_MALFORMED,
+                             "'%s' is neither .bin nor .idx; a data set of data.format megatron is NAME.bin and "
+                             "NAME.idx",
+                             name);
         else if (rp_files_find(f, o) < 0 && (f->file[i].data || stat(o, &st) < 0))
-            failed = rp_fail(err, RP_IO, "'%s' has no '%s' next to it; both are needed, as preprocess_data.py writes them", name, o);
+            failed = rp_fail(
+                err, RP_IO, "'%s' has no '%s' next to it; both are needed, as preprocess_data.py writes them", name, o);
         else if (rp_files_find(f, o) < 0)
             other[n++] = o, o = NULL;
         free(o);
@@ -136,10 +142,14 @@ static int idx_value(struct idx *x, size_t width, uint64_t *v, struct rp_err *er
 static int check_magic(const struct idx *x, const unsigned char *h, struct rp_err *err)
 {
     if (memcmp(h, OLD_MAGIC, 8) == 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is an index of the old implementations lazy and cached; make it again with "
-                       "preprocess_data.py --dataset-impl mmap", x->name);
-    return memcmp(h, MAGIC, 9) == 0 ? 0 : rp_fail(err, RP_MALFORMED, "'%s' is not an index of Megatron-LM: it does not begin with MMIDIDX",
-                                                  x->name);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' is an index of the old implementations lazy and cached; make it again with "
+                       "preprocess_data.py --dataset-impl mmap",
+                       x->name);
+    return memcmp(h, MAGIC, 9) == 0
+               ? 0
+               : rp_fail(err, RP_MALFORMED, "'%s' is not an index of Megatron-LM: it does not begin with MMIDIDX",
+                         x->name);
 }
 
 static int check_type(const struct idx *x, unsigned code, enum rp_token_type *type, struct rp_err *err)
@@ -147,18 +157,24 @@ static int check_type(const struct idx *x, unsigned code, enum rp_token_type *ty
     static const struct {
         enum rp_token_type type;
         const char *refused;
-    } types[] = {{0, "no type"}, {RP_TOKEN_U8, NULL},  {RP_TOKEN_I8, NULL},    {RP_TOKEN_I16, NULL},  {RP_TOKEN_I32, NULL},
-                 {RP_TOKEN_I64, NULL}, {0, "float64"}, {0, "float32, or float64 of old versions"}, {RP_TOKEN_U16, NULL}};
+    } types[] = {
+        {0, "no type"},       {RP_TOKEN_U8, NULL},  {RP_TOKEN_I8, NULL}, {RP_TOKEN_I16, NULL},
+        {RP_TOKEN_I32, NULL}, {RP_TOKEN_I64, NULL}, {0, "float64"},      {0, "float32, or float64 of old versions"},
+        {RP_TOKEN_U16, NULL}};
     unsigned n = sizeof types / sizeof *types;
     if (code >= n || types[code].refused)
-        return rp_fail(err, RP_MALFORMED, "'%s' has elements of type %u (%s), expected whole numbers: 1 uint8, 2 int8, 3 int16, 4 int32, 5 "
-                       "int64 or 8 uint16", x->name, code, code < n ? types[code].refused : "unknown");
+        return rp_fail(
+            err, RP_MALFORMED,
+            "'%s' has elements of type %u (%s), expected whole numbers: 1 uint8, 2 int8, 3 int16, 4 int32, 5 "
+            "int64 or 8 uint16",
+            x->name, code, code < n ? types[code].refused : "unknown");
     *type = types[code].type;
     return 0;
 }
 
 /* *modes: whether the index ends with one byte for each sequence. */
-static int read_header(struct idx *x, enum rp_token_type *type, uint64_t *s, uint64_t *d, int *modes, struct rp_err *err)
+static int read_header(struct idx *x, enum rp_token_type *type, uint64_t *s, uint64_t *d, int *modes,
+                       struct rp_err *err)
 {
     unsigned char h[HEADER];
     if (x->size < HEADER)
@@ -184,9 +200,10 @@ static int read_header(struct idx *x, enum rp_token_type *type, uint64_t *s, uin
     int fits = *s <= room / 12 && *d <= (room - 12 * *s) / 8;
     uint64_t rest = fits ? room - 12 * *s - 8 * *d : 0;
     if (!fits || (rest && rest != *s))
-        return rp_fail(err, RP_MALFORMED, "'%s' announces %llu sequences and %llu entries of the document index, which are not the %llu "
-                       "bytes of the file: it is truncated or damaged", x->name, (unsigned long long)*s, (unsigned long long)*d,
-                       (unsigned long long)x->size);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' announces %llu sequences and %llu entries of the document index, which are not the %llu "
+                       "bytes of the file: it is truncated or damaged",
+                       x->name, (unsigned long long)*s, (unsigned long long)*d, (unsigned long long)x->size);
     *modes = rest != 0;
     return *s && *d >= 2 ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no documents", x->name);
 }
@@ -204,8 +221,8 @@ static int read_lengths(struct megatron *m, struct idx *x, uint64_t s, struct rp
         if (idx_value(x, 4, &v, err) < 0)
             return -1;
         if (v > INT32_MAX)
-            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) has the length %ld", x->name, (unsigned long long)k,
-                           (long)(int32_t)v);
+            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) has the length %ld", x->name,
+                           (unsigned long long)k, (long)(int32_t)v);
         start[k + 1] = start[k] + (int64_t)v;
     }
     return 0;
@@ -219,8 +236,10 @@ static int check_pointers(struct megatron *m, struct idx *x, uint64_t s, size_t 
         if (idx_value(x, 8, &v, err) < 0)
             return -1;
         if (v != want)
-            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) begins at byte %llu, expected %llu, where the one before it "
-                           "ends: the index is damaged", x->name, (unsigned long long)k, (unsigned long long)v, (unsigned long long)want);
+            return rp_fail(err, RP_MALFORMED,
+                           "'%s': sequence %llu (from 0) begins at byte %llu, expected %llu, where the one before it "
+                           "ends: the index is damaged",
+                           x->name, (unsigned long long)k, (unsigned long long)v, (unsigned long long)want);
     }
     return 0;
 }
@@ -233,9 +252,11 @@ static int check_documents(struct idx *x, uint64_t s, uint64_t d, struct rp_err 
         if (idx_value(x, 8, &v, err) < 0)
             return -1;
         if (v < last || v > s || (k == 0 && v) || (k == d - 1 && v != s))
-            return rp_fail(err, RP_MALFORMED, "'%s': entry %llu (from 0) of the document index is %lld after %llu; expected numbers that "
-                           "rise from 0 to %llu, the number of sequences", x->name, (unsigned long long)k, (long long)v,
-                           (unsigned long long)last, (unsigned long long)s);
+            return rp_fail(err, RP_MALFORMED,
+                           "'%s': entry %llu (from 0) of the document index is %lld after %llu; expected numbers that "
+                           "rise from 0 to %llu, the number of sequences",
+                           x->name, (unsigned long long)k, (long long)v, (unsigned long long)last,
+                           (unsigned long long)s);
         last = v;
     }
     return 0;
@@ -248,8 +269,8 @@ static int check_modes(struct idx *x, uint64_t s, struct rp_err *err)
         if (idx_value(x, 1, &v, err) < 0)
             return -1;
         if (v)
-            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) has mode %llu, which is not text (0)", x->name,
-                           (unsigned long long)k, (unsigned long long)v);
+            return rp_fail(err, RP_MALFORMED, "'%s': sequence %llu (from 0) has mode %llu, which is not text (0)",
+                           x->name, (unsigned long long)k, (unsigned long long)v);
     }
     return 0;
 }
@@ -268,9 +289,12 @@ static int read_pair(struct megatron *m, int i, int b, struct rp_err *err)
         return -1;
     int64_t tokens = m->start[m->sequences + (int64_t)s] - m->start[m->sequences];
     if ((uint64_t)tokens * rp_token_bytes(type) != f->file[b].size)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %llu bytes, expected %llu: '%s' lists %lld tokens of %zu bytes; one of them is "
-                       "truncated, or they do not belong together", f->file[b].name, (unsigned long long)f->file[b].size,
-                       (unsigned long long)tokens * rp_token_bytes(type), x.name, (long long)tokens, rp_token_bytes(type));
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has %llu bytes, expected %llu: '%s' lists %lld tokens of %zu bytes; one of them is "
+                       "truncated, or they do not belong together",
+                       f->file[b].name, (unsigned long long)f->file[b].size,
+                       (unsigned long long)tokens * rp_token_bytes(type), x.name, (long long)tokens,
+                       rp_token_bytes(type));
     m->set.range[b] = (struct rp_token_range){type, 0, tokens};
     m->bin[m->pairs] = b;
     m->sequences += (int64_t)s;
@@ -295,8 +319,8 @@ static int read_pairs(struct megatron *m, struct rp_err *err)
 
 /* ---- the split ---- */
 
-/* Sequences for training: convert_split_vector_to_split_matrix() of Megatron core, or get_train_valid_test_split_() of 2.x. Roundings are
- * those of Python, halves to even. */
+/* Sequences for training: convert_split_vector_to_split_matrix() of Megatron core, or get_train_valid_test_split_() of
+ * 2.x. Roundings are those of Python, halves to even. */
 static int split_sequences(struct megatron *m, const char *split, struct rp_err *err)
 {
     double share[3] = {0}, sum = 0;
@@ -316,13 +340,15 @@ static int split_sequences(struct megatron *m, const char *split, struct rp_err 
     if (!(sum > 0) || !isfinite(sum))
         return rp_fail(err, RP_USAGE, "data.split '%.40s': the sum of the numbers must be more than 0", split);
     if (m->pairs > 1)
-        return rp_fail(err, RP_USAGE, "data.split is for one data set, but there are %d; leave it out, or name one of them", m->pairs);
+        return rp_fail(err, RP_USAGE,
+                       "data.split is for one data set, but there are %d; leave it out, or name one of them", m->pairs);
     double all = (double)m->sequences, end = 0;
     for (int k = 0; k < 3; k++)
         end += rint(share[k] / sum * all);
     m->used = (int64_t)(rint(share[0] / sum * all) - (m->set.opts.order == RP_DATA_ORDER_megatron_2x ? end - all : 0));
-    return m->used > 0 ? 0 : rp_fail(err, RP_MALFORMED, "data.split '%.40s' leaves none of %lld sequences for training", split,
-                                     (long long)m->sequences);
+    return m->used > 0 ? 0
+                       : rp_fail(err, RP_MALFORMED, "data.split '%.40s' leaves none of %lld sequences for training",
+                                 split, (long long)m->sequences);
 }
 
 /* ---- orders ---- */
@@ -378,15 +404,22 @@ static void order_as_megatron(struct megatron *m, int64_t epochs, int apart)
 
 static int plan_megatron(struct megatron *m, struct rp_err *err)
 {
-    int64_t seq = m->set.seq, per_epoch = (m->tokens - 1) / seq, want = m->set.opts.samples ? m->set.opts.samples : per_epoch;
+    int64_t seq = m->set.seq, per_epoch = (m->tokens - 1) / seq,
+            want = m->set.opts.samples ? m->set.opts.samples : per_epoch;
     if (m->pairs > 1)
-        return rp_fail(err, RP_USAGE, "data.order megatron is for one data set, but there are %d, which Megatron-LM would blend; name one "
-                       "of them, or set data.order to philox", m->pairs);
+        return rp_fail(
+            err, RP_USAGE,
+            "data.order megatron is for one data set, but there are %d, which Megatron-LM would blend; name one "
+            "of them, or set data.order to philox",
+            m->pairs);
     /* the smallest with (epochs * tokens - 1) / seq >= want */
     int64_t epochs = want < INT32_MAX ? (want * seq + m->tokens) / m->tokens : INT64_MAX;
     if (epochs > UINT32_MAX / m->used || (epochs * m->tokens - 1) / seq >= UINT32_MAX)
-        return rp_fail(err, RP_USAGE, "data.order megatron: %lld samples (schedule.total_steps * global batch) are too many for arrays of "
-                       "this size; lower schedule.total_steps, or set data.order to philox", (long long)want);
+        return rp_fail(
+            err, RP_USAGE,
+            "data.order megatron: %lld samples (schedule.total_steps * global batch) are too many for arrays of "
+            "this size; lower schedule.total_steps, or set data.order to philox",
+            (long long)want);
     int64_t before = epochs > 1 ? ((epochs - 1) * m->tokens - 1) / seq : 0;
     int apart = epochs > 1 && want - before < (int64_t)(0.80 * (double)per_epoch);
     m->set.count = (epochs * m->tokens - 1) / seq;
@@ -406,8 +439,10 @@ static int plan_order(struct megatron *m, struct rp_err *err)
         return -1;
     m->tokens = m->start[m->used];
     if (m->tokens <= m->set.seq)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %lld tokens in %lld documents, too few for one sample of task.seq_length + 1 = %ld",
-                       m->set.files.file[m->bin[0]].name, (long long)m->tokens, (long long)m->documents, m->set.seq + 1);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has %lld tokens in %lld documents, too few for one sample of task.seq_length + 1 = %ld",
+                       m->set.files.file[m->bin[0]].name, (long long)m->tokens, (long long)m->documents,
+                       m->set.seq + 1);
     if (m->set.opts.order != RP_DATA_ORDER_philox)
         return plan_megatron(m, err);
     m->set.count = (m->tokens - 1) / m->set.seq;
@@ -438,8 +473,8 @@ static void megatron_close(struct rp_dataset *d)
     free(m);
 }
 
-static struct rp_dataset *megatron_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
-                                        struct rp_err *err)
+static struct rp_dataset *megatron_open(const char *path, const struct rp_sample_field *field, int n,
+                                        const struct rp_data_opts *o, struct rp_err *err)
 {
     struct megatron *m = rp_alloc(sizeof *m);
     if (rp_token_set_init(&m->set, &rp_data_format_megatron, path, field, n, o, err) < 0 || read_pairs(m, err) < 0 ||
@@ -481,7 +516,8 @@ static int read_row(struct megatron *m, int64_t at, int64_t n, int32_t *out, str
             continue;
         }
         int64_t pair = last_at_most(m->pair_first, m->pairs, s), part = length - skip < n ? length - skip : n;
-        if (rp_token_read(&m->set, m->bin[pair], m->start[s] - m->start[m->pair_first[pair]] + skip, part, out, err) < 0)
+        if (rp_token_read(&m->set, m->bin[pair], m->start[s] - m->start[m->pair_first[pair]] + skip, part, out, err) <
+            0)
             return -1;
         skip = 0;
         out += part;
@@ -503,8 +539,8 @@ static int megatron_get(struct rp_dataset *d, int64_t sample, void *const *row, 
     return read_row(m, i * m->set.seq, m->set.seq + 1, row[0], err);
 }
 
-static int megatron_check(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
-                          struct rp_err *err)
+static int megatron_check(struct rp_dataset *d, struct rp_data_check *out,
+                          int (*tick)(void *arg, int64_t done, int64_t all), void *arg, struct rp_err *err)
 {
     struct megatron *m = megatron_of(d);
     *out = (struct rp_data_check){.records = m->set.count};
@@ -513,7 +549,8 @@ static int megatron_check(struct rp_dataset *d, struct rp_data_check *out, int (
     return rp_token_check(&m->set, out, tick, arg, err);
 }
 
-static int megatron_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int megatron_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                          struct rp_err *err)
 {
     (void)path;
     (void)err;
@@ -526,9 +563,10 @@ static void add_number(struct rp_buf *b, int64_t v, size_t width)
     rp_buf_add(b, &v, width); /* little endian */
 }
 
-/* As preprocess_data.py --append-eod: uint16 if the vocabulary is below 65500, else int32; a document is one sequence. */
-static int megatron_make(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end, const struct rp_data_opts *o,
-                         struct rp_err *err)
+/* As preprocess_data.py --append-eod: uint16 if the vocabulary is below 65500, else int32; a document is one
+ * sequence. */
+static int megatron_make(struct rp_buf *file, const struct rp_token_docs *d, int64_t first, int64_t end,
+                         const struct rp_data_opts *o, struct rp_err *err)
 {
     struct rp_buf *bin = &file[0], *idx = &file[1];
     int width = d->vocabulary < 65500 ? 2 : 4;
@@ -542,8 +580,10 @@ static int megatron_make(struct rp_buf *file, const struct rp_token_docs *d, int
     for (int64_t i = first; i < end; i++) {
         int64_t length = rp_token_docs_length(d, i);
         if (length > INT32_MAX)
-            return rp_fail(err, RP_USAGE, "data.format megatron: document %lld (from 0) has %lld tokens, more than a sequence can have",
-                           (long long)i, (long long)length);
+            return rp_fail(
+                err, RP_USAGE,
+                "data.format megatron: document %lld (from 0) has %lld tokens, more than a sequence can have",
+                (long long)i, (long long)length);
         add_number(idx, length, 4);
     }
     for (int64_t i = first; i < end; at += width * rp_token_docs_length(d, i++))

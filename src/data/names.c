@@ -88,7 +88,8 @@ static int path_set_insert(struct rp_path_set *s, char kind, const char *path, s
 {
     s->bytes += strlen(path) + 2;
     if (s->bytes > RP_PATH_SET_BYTES)
-        return rp_fail(err, RP_MALFORMED, "the names of the archive are longer than %u bytes together, the limit", RP_PATH_SET_BYTES);
+        return rp_fail(err, RP_MALFORMED, "the names of the archive are longer than %u bytes together, the limit",
+                       RP_PATH_SET_BYTES);
     RP_BUG_IF(!tsearch(rp_asprintf("%c%s", kind, path), &s->root, by_path));
     return 0;
 }

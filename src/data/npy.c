@@ -1,7 +1,8 @@
 /* Arrays of numpy, NAME.npy, as files of tokens.
  *
  *     "\x93NUMPY" | u8 major | u8 minor | u16 (major 1) or u32 length of the header | header | elements
- *     header: a dictionary in Python's notation, blanks and a line end: {'descr': '<u2', 'fortran_order': False, 'shape': (4000,), }
+ *     header: a dictionary in Python's notation, blanks and a line end: {'descr': '<u2', 'fortran_order': False,
+ *     'shape': (4000,), }
  *
  * Read are arrays of one dimension with elements that a token can be: np.save(path, np.array(ids, dtype=np.uint16)). */
 #include "data/token_files.h"
@@ -118,8 +119,10 @@ static int read_dictionary(struct npy *a, const char *text, struct rp_err *err)
     if (p && *p == '}' && (a->known == 7 || strcmp(a->descr, STRUCTURE) == 0))
         return 0;
     char shown[72];
-    return rp_fail(err, RP_MALFORMED, "'%s': the header of the .npy file is '%s', expected descr, fortran_order and shape as np.save writes them",
-                   a->name, rp_excerpt(shown, text));
+    return rp_fail(
+        err, RP_MALFORMED,
+        "'%s': the header of the .npy file is '%s', expected descr, fortran_order and shape as np.save writes them",
+        a->name, rp_excerpt(shown, text));
 }
 
 static int read_header(struct rp_files *files, int i, struct npy *a, uint64_t *offset, struct rp_err *err)
@@ -138,9 +141,13 @@ static int read_header(struct rp_files *files, int i, struct npy *a, uint64_t *o
         length = length << 8 | head[8 + k];
     *offset = 8 + (uint64_t)words + length;
     if (length > HEADER_MAX || *offset > f->size)
-        return rp_fail(err, RP_MALFORMED, "'%s': the header of the .npy file has %llu bytes, expected at most %d and less than the file: it is "
-                       "truncated", f->name, (unsigned long long)length, HEADER_MAX);
-    return rp_files_read(files, i, *offset - length, text, (size_t)length, err) < 0 ? -1 : read_dictionary(a, text, err);
+        return rp_fail(
+            err, RP_MALFORMED,
+            "'%s': the header of the .npy file has %llu bytes, expected at most %d and less than the file: it is "
+            "truncated",
+            f->name, (unsigned long long)length, HEADER_MAX);
+    return rp_files_read(files, i, *offset - length, text, (size_t)length, err) < 0 ? -1
+                                                                                    : read_dictionary(a, text, err);
 }
 
 int rp_token_npy(struct rp_files *files, int i, struct rp_token_range *out, struct rp_err *err)
@@ -154,15 +161,19 @@ int rp_token_npy(struct rp_files *files, int i, struct rp_token_range *out, stru
     while (t < sizeof types / sizeof *types && strcmp(types[t].descr, a.descr) != 0)
         t++;
     if (t == sizeof types / sizeof *types)
-        return rp_fail(err, RP_MALFORMED, "'%s' has elements of type %s, expected uint16, uint32, int32 or int64, little endian: "
-                       "np.save(path, tokens.astype(np.uint16))", f->name, a.descr);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has elements of type %s, expected uint16, uint32, int32 or int64, little endian: "
+                       "np.save(path, tokens.astype(np.uint16))",
+                       f->name, a.descr);
     if (a.dims != 1 || a.fortran)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %d dimension%s%s, expected one: np.save(path, tokens.reshape(-1))", f->name, a.dims,
-                       rp_s(a.dims), a.fortran ? " in Fortran's order" : "");
+        return rp_fail(err, RP_MALFORMED, "'%s' has %d dimension%s%s, expected one: np.save(path, tokens.reshape(-1))",
+                       f->name, a.dims, rp_s(a.dims), a.fortran ? " in Fortran's order" : "");
     const uint64_t width = rp_token_bytes(types[t].type), have = f->size - offset;
     if (have / width != (uint64_t)a.elements || have % width)
-        return rp_fail(err, RP_MALFORMED, "'%s' announces %lld elements of %llu bytes, but has %llu bytes of them: it is truncated, or damaged",
-                       f->name, (long long)a.elements, (unsigned long long)width, (unsigned long long)have);
+        return rp_fail(
+            err, RP_MALFORMED,
+            "'%s' announces %lld elements of %llu bytes, but has %llu bytes of them: it is truncated, or damaged",
+            f->name, (long long)a.elements, (unsigned long long)width, (unsigned long long)have);
     *out = (struct rp_token_range){types[t].type, offset, a.elements};
     return 0;
 }

@@ -1,4 +1,5 @@
-/* OneFlow's OFRecord part files (part-00000, ...), as its image tools write them: messages one after the other, each after its length.
+/* OneFlow's OFRecord part files (part-00000, ...), as its image tools write them: messages one after the other, each
+ * after its length.
  *
  *     i64 length, little endian | length bytes: message OFRecord (data/example.h)
  *
@@ -17,16 +18,18 @@ static int check_length(uint64_t *length, const unsigned char *head, uint64_t le
 {
     uint64_t n = 0;
     if (left < HEAD)
-        return rp_fail(err, RP_MALFORMED, "the file ends after %llu of the %d bytes of a record's length: it is truncated",
+        return rp_fail(err, RP_MALFORMED,
+                       "the file ends after %llu of the %d bytes of a record's length: it is truncated",
                        (unsigned long long)left, HEAD);
     for (int i = 0; i < HEAD; i++)
         n |= (uint64_t)head[i] << 8 * i;
     if (n > RP_TFRECORD_MAX)
-        return rp_fail(err, RP_MALFORMED, "length %llu is above the limit of %u bytes: damaged, or not an OFRecord file",
+        return rp_fail(err, RP_MALFORMED,
+                       "length %llu is above the limit of %u bytes: damaged, or not an OFRecord file",
                        (unsigned long long)n, RP_TFRECORD_MAX);
     if (n > left - HEAD)
-        return rp_fail(err, RP_MALFORMED, "length %llu, but the file ends %llu bytes after it: it is truncated", (unsigned long long)n,
-                       (unsigned long long)(left - HEAD));
+        return rp_fail(err, RP_MALFORMED, "length %llu, but the file ends %llu bytes after it: it is truncated",
+                       (unsigned long long)n, (unsigned long long)(left - HEAD));
     *length = n;
     return 0;
 }
@@ -38,8 +41,8 @@ struct oneflow {
     struct rp_tfrecord_set records;
 };
 
-static int read_ofrecord(struct rp_image_set *s, int64_t record, struct rp_image_room *room, struct rp_image_record *out,
-                         struct rp_err *err)
+static int read_ofrecord(struct rp_image_set *s, int64_t record, struct rp_image_room *room,
+                         struct rp_image_record *out, struct rp_err *err)
 {
     static const struct rp_image_keys keys = {"encoded", "class/label", NULL, rp_ofrecord_parse};
     return rp_image_read_message(&((struct oneflow *)s)->records, record, &keys, room, out, err);
@@ -62,8 +65,8 @@ static void ofrecord_close(struct rp_dataset *d)
     free(x);
 }
 
-static struct rp_dataset *ofrecord_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
-                                        struct rp_err *err)
+static struct rp_dataset *ofrecord_open(const char *path, const struct rp_sample_field *field, int n,
+                                        const struct rp_data_opts *o, struct rp_err *err)
 {
     struct oneflow *x = rp_alloc(sizeof *x);
     x->records.files.last = -1;
@@ -77,7 +80,8 @@ static struct rp_dataset *ofrecord_open(const char *path, const struct rp_sample
     return &x->set.base;
 }
 
-static int ofrecord_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int ofrecord_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                          struct rp_err *err)
 {
     struct rp_files files;
     *n = 0;

@@ -34,7 +34,8 @@ static int add_digest(struct rp_data_set *out, const struct rp_data_format *form
     return failed ? -1 : 0;
 }
 
-/* The path of the archive next to the recipe (free it). NULL: *s is the embedded archive, or s->name is NULL and *err set. */
+/* The path of the archive next to the recipe (free it). NULL: *s is the embedded archive, or s->name is NULL and *err
+ * set. */
 static char *find_archive(const struct rp_recipe *r, struct rp_archive_source *s, struct rp_err *err)
 {
     const char *from = r->source_name;
@@ -47,8 +48,8 @@ static char *find_archive(const struct rp_recipe *r, struct rp_archive_source *s
     }
     if (rp_embedded_archive(r->data_archive, s) < 0)
         rp_fail(err, RP_IO,
-                "archive '%s' (data.archive) is neither next to the recipe%s%s%s nor embedded in this program nor unpacked in the store "
-                "('repro data unpack')",
+                "archive '%s' (data.archive) is neither next to the recipe%s%s%s nor embedded in this program nor "
+                "unpacked in the store ('repro data unpack')",
                 r->data_archive, path ? " ('" : "", path ? path : "", path ? "')" : "");
     return NULL;
 }
@@ -59,7 +60,8 @@ static int check_pin(const struct rp_recipe *r, const char *name, const char *he
     if (!want || !*want)
         return rp_fail(err, RP_USAGE, "data.sha256 is not set; archive '%s' has %s", name, hex);
     if (strcmp(want, hex) != 0)
-        return rp_fail(err, RP_MISMATCH, "archive '%s' has SHA-256 %s, the recipe pins %s (data.sha256)", name, hex, want);
+        return rp_fail(err, RP_MISMATCH, "archive '%s' has SHA-256 %s, the recipe pins %s (data.sha256)", name, hex,
+                       want);
     return 0;
 }
 
@@ -84,7 +86,8 @@ static int find_unpacked(const struct rp_recipe *r, const char *store, struct rp
 static int remake_sample(const struct rp_recipe *r, const char *store, struct rp_data_set *out, struct rp_err *err)
 {
     const struct rp_generator *g = rp_generator_find("bert");
-    struct rp_make_opts o = {.seq_length = (long)r->task_seq_length, .max_predictions_per_seq = (long)r->task_max_predictions};
+    struct rp_make_opts o = {.seq_length = (long)r->task_seq_length,
+                             .max_predictions_per_seq = (long)r->task_max_predictions};
     struct rp_archive_source s = {.name = "the sample for other lengths", .fd = -1};
     RP_BUF tar = {0};
     char hex[65];
@@ -137,7 +140,8 @@ int rp_data_prepare(const struct rp_recipe *r, const char *store, struct rp_data
     } else if (r->data_archive && *r->data_archive) {
         failed = prepare_archive(r, store, out, err) < 0;
     } else {
-        failed = rp_fail(err, RP_USAGE, "the recipe names no data: set data.archive and data.sha256, or --set data.path=DIR") < 0;
+        failed = rp_fail(err, RP_USAGE,
+                         "the recipe names no data: set data.archive and data.sha256, or --set data.path=DIR") < 0;
     }
     if (!failed)
         failed = add_digest(out, rp_data_format_of(r), err) < 0;

@@ -2,13 +2,13 @@
  *
  * .rec: parts one after the other, little endian, each padded with zeros to 4 bytes:
  *     u32 0xced7230a | u32 kind << 29 | length | length bytes | padding
- * kind 0: a whole record; 1, 2, 3: first, middle and last part of a record that was cut at every 4 aligned bytes equal to the magic number,
- * which are left out and belong between the parts. A record:
+ * kind 0: a whole record; 1, 2, 3: first, middle and last part of a record that was cut at every 4 aligned bytes equal
+ * to the magic number, which are left out and belong between the parts. A record:
  *     u32 flag | f32 label | u64 id | u64 id2 | flag x f32: labels, if flag > 0 | the JPEG file
  * The first label counts, a whole number from 0. .idx: a line "KEY<tab>OFFSET" for each record, in any order.
  *
- * The format has no checksum. open() reads the head of every record, and the offsets of an .idx must be those of the records. Samples are
- * numbered by their places in the .rec. */
+ * The format has no checksum. open() reads the head of every record, and the offsets of an .idx must be those of the
+ * records. Samples are numbered by their places in the .rec. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "data/image/image_set.h"
@@ -41,17 +41,19 @@ static uint32_t get_u32(const uint8_t *p)
 static int parse_part_header(const uint8_t *head, uint64_t left, unsigned *kind, uint64_t *length, struct rp_err *err)
 {
     if (left < PART_HEAD)
-        return rp_fail(err, RP_MALFORMED, "the file ends after %llu of the %d bytes of a record's head: it is truncated",
+        return rp_fail(err, RP_MALFORMED,
+                       "the file ends after %llu of the %d bytes of a record's head: it is truncated",
                        (unsigned long long)left, PART_HEAD);
     if (get_u32(head) != MAGIC)
-        return rp_fail(err, RP_MALFORMED, "begins with %08x, expected RecordIO's %08x: damaged, or not a RecordIO file", get_u32(head),
-                       MAGIC);
+        return rp_fail(err, RP_MALFORMED, "begins with %08x, expected RecordIO's %08x: damaged, or not a RecordIO file",
+                       get_u32(head), MAGIC);
     *kind = get_u32(head + 4) >> 29;
     *length = get_u32(head + 4) & 0x1fffffff;
     if (*kind > 3)
         return rp_fail(err, RP_MALFORMED, "a part of kind %u, expected 0..3", *kind);
     if (*length > RP_IMAGE_BYTES_MAX)
-        return rp_fail(err, RP_MALFORMED, "length %llu is above the limit of %u bytes", (unsigned long long)*length, RP_IMAGE_BYTES_MAX);
+        return rp_fail(err, RP_MALFORMED, "length %llu is above the limit of %u bytes", (unsigned long long)*length,
+                       RP_IMAGE_BYTES_MAX);
     if (((*length + 3) & ~3ull) > left - PART_HEAD)
         return rp_fail(err, RP_MALFORMED, "length %llu, but the file ends %llu bytes after the head: it is truncated",
                        (unsigned long long)*length, (unsigned long long)(left - PART_HEAD));
@@ -93,7 +95,8 @@ static int index_parts(struct recordio *x, int file, struct rp_err *err)
         int failed = parse_part_header(bytes + (at - start), left, &kind, &length, err) < 0;
         int inside = before == 1 || before == 2;
         if (!failed && inside != (kind == 2 || kind == 3))
-            failed = rp_fail(err, RP_MALFORMED, "a part of kind %u after one of kind %u: a record is incomplete", kind, before) < 0;
+            failed = rp_fail(err, RP_MALFORMED, "a part of kind %u after one of kind %u: a record is incomplete", kind,
+                             before) < 0;
         if (failed)
             return at_byte(x, file, at, err);
         if (!inside)
@@ -133,7 +136,8 @@ static uint64_t *read_index(struct recordio *x, int file, int64_t *n, struct rp_
         int cr = rest < end && *rest == '\r';
         if (!tab || tab == p || rest == digits || rest - digits > 18 || rest + cr != end) {
             free(offset);
-            return rp_fail_null(err, RP_MALFORMED, "'%s', line %lld: expected a key, a tab and an offset", name, (long long)*n + 1);
+            return rp_fail_null(err, RP_MALFORMED, "'%s', line %lld: expected a key, a tab and an offset", name,
+                                (long long)*n + 1);
         }
         offset[(*n)++] = strtoull(digits, NULL, 10);
         if (!*end)
@@ -152,11 +156,12 @@ static int compare_index(struct recordio *x, int idx, int64_t first, struct rp_e
         return -1;
     const char *name = x->files.file[idx].name, *rec = x->files.file[idx + 1].name;
     if (n != records)
-        return rp_fail(err, RP_MALFORMED, "'%s' has %lld lines, '%s' %lld records: it was made for another file", name, (long long)n, rec,
-                       (long long)records);
+        return rp_fail(err, RP_MALFORMED, "'%s' has %lld lines, '%s' %lld records: it was made for another file", name,
+                       (long long)n, rec, (long long)records);
     for (int64_t i = 0; i < n; i++)
         if (offset[i] != x->offset[first + i])
-            return rp_fail(err, RP_MALFORMED, "'%s' has a record at byte %llu, where '%s' has none: it was made for another file", name,
+            return rp_fail(err, RP_MALFORMED,
+                           "'%s' has a record at byte %llu, where '%s' has none: it was made for another file", name,
                            (unsigned long long)offset[i], rec);
     return 0;
 }
@@ -258,7 +263,8 @@ static int whole_label(const uint8_t *p, int64_t *label, struct rp_err *err)
     return 0;
 }
 
-static int read_image(struct rp_image_set *s, int64_t record, struct rp_image_room *room, struct rp_image_record *out, struct rp_err *err)
+static int read_image(struct rp_image_set *s, int64_t record, struct rp_image_room *room, struct rp_image_record *out,
+                      struct rp_err *err)
 {
     struct recordio *x = (struct recordio *)s;
     size_t size;
@@ -283,8 +289,8 @@ static int place_image(const struct rp_image_set *s, int64_t record, struct rp_e
     int64_t first = record;
     while (first > 0 && x->file[first - 1] == x->file[record])
         first--;
-    return rp_wrap(err, "'%s', record %lld (from 0) at byte %llu", x->files.file[x->file[record]].name, (long long)(record - first),
-                   (unsigned long long)x->offset[record]);
+    return rp_wrap(err, "'%s', record %lld (from 0) at byte %llu", x->files.file[x->file[record]].name,
+                   (long long)(record - first), (unsigned long long)x->offset[record]);
 }
 
 static const struct rp_image_reader reader = {.label_base = 0, .read = read_image, .place = place_image};
@@ -303,13 +309,14 @@ static void recordio_close(struct rp_dataset *d)
     free(x);
 }
 
-static struct rp_dataset *recordio_open(const char *path, const struct rp_sample_field *field, int n, const struct rp_data_opts *o,
-                                        struct rp_err *err)
+static struct rp_dataset *recordio_open(const char *path, const struct rp_sample_field *field, int n,
+                                        const struct rp_data_opts *o, struct rp_err *err)
 {
     struct recordio *x = rp_alloc(sizeof *x);
     x->files.last = -1;
     x->set.files = &x->files;
-    if (rp_image_set_init(&x->set, &rp_data_format_recordio, &reader, field, n, o, err) < 0 || open_records(x, path, err) < 0) {
+    if (rp_image_set_init(&x->set, &rp_data_format_recordio, &reader, field, n, o, err) < 0 ||
+        open_records(x, path, err) < 0) {
         recordio_close(&x->set.base);
         return NULL;
     }
@@ -317,7 +324,8 @@ static struct rp_dataset *recordio_open(const char *path, const struct rp_sample
     return &x->set.base;
 }
 
-static int recordio_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int recordio_probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                          struct rp_err *err)
 {
     struct rp_files files;
     *n = 0;

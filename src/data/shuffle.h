@@ -4,10 +4,10 @@
  * Flow:    (sample number, number of records, seed) -> record number.
  * Extend:  another order is a function here and a choice of data.shuffle.
  *
- * Sample s belongs to epoch e = s / n and is record P_e(s mod n), n the number of records. Without shuffling P_e is the identity.
- * With it P_e is a permutation of 0..n-1 by cycle-walking a Feistel network: w = number of bits of n-1, at least 2, rounded up to
- * even; x of w bits is split in halves (L, R); eight rounds (L, R) = (R, L xor (F(r, R) mod 2^(w/2))), where F is word 0 of
- * Philox4x32-10(key = seed, counter = (R, r, e low, e high)); repeated until x < n.
+ * Sample s belongs to epoch e = s / n and is record P_e(s mod n), n the number of records. Without shuffling P_e is the
+ * identity. With it P_e is a permutation of 0..n-1 by cycle-walking a Feistel network: w = number of bits of n-1, at
+ * least 2, rounded up to even; x of w bits is split in halves (L, R); eight rounds (L, R) = (R, L xor (F(r, R) mod
+ * 2^(w/2))), where F is word 0 of Philox4x32-10(key = seed, counter = (R, r, e low, e high)); repeated until x < n.
  */
 #pragma once
 

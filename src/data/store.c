@@ -41,7 +41,8 @@ struct store_work {
     int lock;
 };
 
-/* Locks a directory that was just made. Fails if clean_store() of another run got the lock first and removed it: then try another name. */
+/* Locks a directory that was just made. Fails if clean_store() of another run got the lock first and removed it: then
+ * try another name. */
 static int lock_new(struct store_work *w)
 {
     struct stat a, b;
@@ -117,7 +118,8 @@ static int publish(const struct store_work *w, const char *store, const char *fi
     return 0;
 }
 
-static int unpack_new(const struct rp_archive_source *s, const char *store, const char *final, int *theirs, struct rp_err *err)
+static int unpack_new(const struct rp_archive_source *s, const char *store, const char *final, int *theirs,
+                      struct rp_err *err)
 {
     struct store_work w;
     if (work_init(&w, store, err) < 0)
@@ -185,7 +187,8 @@ int rp_store_open_archive(const char *path, int *fd, struct rp_archive_source *s
     return rp_sha256_fd(hex, *fd, path, NULL, err);
 }
 
-int rp_store_unpack(const char *archive, const char *sha256, const char *store, char **dir, char hex[65], struct rp_err *err)
+int rp_store_unpack(const char *archive, const char *sha256, const char *store, char **dir, char hex[65],
+                    struct rp_err *err)
 {
     struct rp_archive_source s;
     RP_FD fd = -1;

@@ -55,7 +55,8 @@ static int has_crc(void)
 }
 #endif
 
-__attribute__((target(CRC_TARGET))) static uint32_t crc32c_instruction(uint32_t crc, const unsigned char *p, size_t size)
+__attribute__((target(CRC_TARGET))) static uint32_t crc32c_instruction(uint32_t crc, const unsigned char *p,
+                                                                       size_t size)
 {
     uint64_t c = ~crc;
     for (; size >= 8; size -= 8, p += 8) {
@@ -94,15 +95,17 @@ static void put32(unsigned char *p, uint32_t v)
 int rp_tfrecord_head(uint64_t *length, const unsigned char *head, uint64_t left, struct rp_err *err)
 {
     if (left < RP_TFRECORD_HEAD)
-        return rp_fail(err, RP_MALFORMED, "the file ends after %llu of the %d bytes of a record's head: it is truncated",
+        return rp_fail(err, RP_MALFORMED,
+                       "the file ends after %llu of the %d bytes of a record's head: it is truncated",
                        (unsigned long long)left, RP_TFRECORD_HEAD);
     uint64_t n = get32(head) | (uint64_t)get32(head + 4) << 32;
     uint32_t want = rp_crc32c_mask(rp_crc32c(0, head, 8)), have = get32(head + 8);
     if (want != have)
-        return rp_fail(err, RP_MALFORMED, "checksum of the length is %08x, expected %08x: damaged, or not a TFRecord file", have,
-                       want);
+        return rp_fail(err, RP_MALFORMED,
+                       "checksum of the length is %08x, expected %08x: damaged, or not a TFRecord file", have, want);
     if (n > RP_TFRECORD_MAX)
-        return rp_fail(err, RP_MALFORMED, "length %llu is above the limit of %u bytes", (unsigned long long)n, RP_TFRECORD_MAX);
+        return rp_fail(err, RP_MALFORMED, "length %llu is above the limit of %u bytes", (unsigned long long)n,
+                       RP_TFRECORD_MAX);
     if (n > left - RP_TFRECORD_HEAD || left - RP_TFRECORD_HEAD - n < 4)
         return rp_fail(err, RP_MALFORMED, "length %llu, but the file ends %llu bytes after the head: it is truncated",
                        (unsigned long long)n, (unsigned long long)(left - RP_TFRECORD_HEAD));
@@ -114,11 +117,13 @@ int rp_tfrecord_body(const unsigned char *data, uint64_t length, struct rp_err *
 {
     uint32_t want = rp_crc32c_mask(rp_crc32c(0, data, length)), have = get32(data + length);
     if (want != have)
-        return rp_fail(err, RP_MALFORMED, "checksum of the data is %08x, expected %08x: the record is damaged", have, want);
+        return rp_fail(err, RP_MALFORMED, "checksum of the data is %08x, expected %08x: the record is damaged", have,
+                       want);
     return 0;
 }
 
-const struct rp_framing rp_framing_tfrecord = {RP_TFRECORD_HEAD, RP_TFRECORD_FRAME - RP_TFRECORD_HEAD, rp_tfrecord_head, rp_tfrecord_body};
+const struct rp_framing rp_framing_tfrecord = {RP_TFRECORD_HEAD, RP_TFRECORD_FRAME - RP_TFRECORD_HEAD, rp_tfrecord_head,
+                                               rp_tfrecord_body};
 
 void rp_tfrecord_append(struct rp_buf *out, const void *data, size_t size)
 {
@@ -167,8 +172,11 @@ static int add_frame(struct packed_frames *p, struct rp_err *err)
     if (s->framing->length(&length, p->head, UINT64_MAX, err) < 0)
         return bad_record(s, p->file, n, err);
     if (n > PACKED_RECORDS_FREE && (uint64_t)n > s->files.file[p->file].size)
-        return rp_fail(err, RP_MALFORMED, "'%s' is compressed and has more records than bytes: it would fill the memory with their places; "
-                       "unpack it if that is right", s->files.file[p->file].name);
+        return rp_fail(
+            err, RP_MALFORMED,
+            "'%s' is compressed and has more records than bytes: it would fill the memory with their places; "
+            "unpack it if that is right",
+            s->files.file[p->file].name);
     add_offset(s, p->start);
     p->have = 0;
     p->body = p->left = length + s->framing->tail;
@@ -220,7 +228,8 @@ static uint64_t unpacked_size(const struct rp_tfrecord_set *s, int file)
     return s->unpacked && s->unpacked[file] ? s->unpacked[file] - 1 : s->files.file[file].size;
 }
 
-static int read_unpacked(struct rp_tfrecord_set *s, int file, uint64_t offset, void *out, size_t size, struct rp_err *err)
+static int read_unpacked(struct rp_tfrecord_set *s, int file, uint64_t offset, void *out, size_t size,
+                         struct rp_err *err)
 {
     return s->unpacked && s->unpacked[file] ? rp_unpacker_read(s->unpacker, file, offset, out, size, err)
                                             : rp_files_read(&s->files, file, offset, out, size, err);
@@ -228,8 +237,8 @@ static int read_unpacked(struct rp_tfrecord_set *s, int file, uint64_t offset, v
 
 /* ---- the index ---- */
 
-/* Heads of all frames of one file. Those of small records are read through a window, since one system call each would dominate the time;
- * after a large record only the next head is read. */
+/* Heads of all frames of one file. Those of small records are read through a window, since one system call each would
+ * dominate the time; after a large record only the next head is read. */
 static int index_file(struct rp_tfrecord_set *s, int file, struct rp_err *err)
 {
     enum { window = 1 << 18, large = 1 << 14 };
@@ -267,8 +276,8 @@ static int build_index(struct rp_tfrecord_set *s, const char *path, struct rp_er
     return s->count ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no records", path);
 }
 
-int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format *format, const struct rp_framing *framing, const char *path,
-                         struct rp_err *err)
+int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format *format,
+                         const struct rp_framing *framing, const char *path, struct rp_err *err)
 {
     *s = (struct rp_tfrecord_set){.framing = framing, .files.last = -1};
     if (rp_data_list(format, &s->files, path, err) < 0)
@@ -293,7 +302,8 @@ void rp_tfrecord_set_fini(struct rp_tfrecord_set *s)
 
 static int file_of(const struct rp_tfrecord_set *s, int64_t record)
 {
-    int lo = 0, hi = s->files.n - 1; /* the last file whose first record is at or before it; empty files share a start */
+    /* the last file whose first record is at or before it; empty files share a start */
+    int lo = 0, hi = s->files.n - 1;
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
         if (s->first[mid] <= record)
@@ -328,7 +338,8 @@ static int read_frame(struct rp_tfrecord_set *s, int64_t record, uint64_t *lengt
     return f->body ? f->body(s->bytes, *length, err) : 0;
 }
 
-int rp_tfrecord_set_record(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size, struct rp_err *err)
+int rp_tfrecord_set_record(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,
+                           struct rp_err *err)
 {
     uint64_t length = 0;
     RP_BUG_IF(record < 0 || record >= s->count);
@@ -339,7 +350,8 @@ int rp_tfrecord_set_record(struct rp_tfrecord_set *s, int64_t record, const unsi
     return 0;
 }
 
-int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size, struct rp_err *err)
+int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,
+                         struct rp_err *err)
 {
     return rp_tfrecord_set_record(s, record, data, size, err) < 0 ? rp_tfrecord_set_bad(s, record, err) : 0;
 }

@@ -1,11 +1,13 @@
 /* TFRecord: the framing of records in a file, its checksum, and the records of a set of files by number.
  *
- * What:    CRC32C (hardware where the CPU has it), the masked form TFRecord stores, frames; and what all formats in TFRecord files
- *          share: an index over every frame of every file, and a reader of one record.
- * Flow:    path -> files -> index; record number -> checked bytes; record -> framed bytes. A file may be compressed as a whole (unpacker.h).
- * Owner:   struct rp_tfrecord_set owns files, index and the bytes of the record that was read last; rp_tfrecord_set_fini() frees them.
- * Extend:  another format inside TFRecord files opens a struct rp_tfrecord_set and parses what it reads; other frames are a struct
- *          rp_framing (ofrecord.c).
+ * What:    CRC32C (hardware where the CPU has it), the masked form TFRecord stores, frames; and what all formats in
+ *          TFRecord files share: an index over every frame of every file, and a reader of one record.
+ * Flow:    path -> files -> index; record number -> checked bytes; record -> framed bytes. A file may be compressed as
+ *          a whole (unpacker.h).
+ * Owner:   struct rp_tfrecord_set owns files, index and the bytes of the record that was read last;
+ *          rp_tfrecord_set_fini() frees them.
+ * Extend:  another format inside TFRecord files opens a struct rp_tfrecord_set and parses what it reads; other frames
+ *          are a struct rp_framing (ofrecord.c).
  *
  * A frame, little endian:
  *     u64 length | u32 masked_crc32c(the 8 bytes of length) | length bytes | u32 masked_crc32c(those bytes)
@@ -26,11 +28,12 @@
 
 /* CRC-32C (Castagnoli) of data, continuing from crc (0 to start). */
 uint32_t rp_crc32c(uint32_t crc, const void *data, size_t size);
-uint32_t rp_crc32c_portable(uint32_t crc, const void *data, size_t size); /* the definition, without special instructions */
+/* the definition, without special instructions */
+uint32_t rp_crc32c_portable(uint32_t crc, const void *data, size_t size);
 uint32_t rp_crc32c_mask(uint32_t crc);
 
-/* The record's length, checked, from the 12 bytes of a frame's head. left: bytes from the head to the end of the file. The caller adds
- * file and record number to the message. */
+/* The record's length, checked, from the 12 bytes of a frame's head. left: bytes from the head to the end of the file.
+ * The caller adds file and record number to the message. */
 int rp_tfrecord_head(uint64_t *length, const unsigned char *head, uint64_t left, struct rp_err *err) rp_must_check;
 /* Compares the data's checksum with the 4 bytes that follow it. */
 int rp_tfrecord_body(const unsigned char *data, uint64_t length, struct rp_err *err) rp_must_check;
@@ -43,8 +46,10 @@ void rp_tfrecord_append(struct rp_buf *out, const void *data, size_t size);
 /* How records follow each other in a file: head, data, tail. */
 struct rp_framing {
     size_t head, tail; /* bytes; head at most 16 */
-    int (*length)(uint64_t *length, const unsigned char *head, uint64_t left, struct rp_err *err); /* as rp_tfrecord_head() */
-    int (*body)(const unsigned char *data, uint64_t length, struct rp_err *err);                   /* with the tail after them; or NULL */
+    /* as rp_tfrecord_head() */
+    int (*length)(uint64_t *length, const unsigned char *head, uint64_t left, struct rp_err *err);
+    /* with the tail after them; or NULL */
+    int (*body)(const unsigned char *data, uint64_t length, struct rp_err *err);
 };
 extern const struct rp_framing rp_framing_tfrecord;
 extern const struct rp_framing rp_framing_ofrecord; /* ofrecord.c */
@@ -62,10 +67,10 @@ struct rp_tfrecord_set {
 };
 
 struct rp_data_format;
-/* The files of `path` as `format` lists them. Reads and checks every frame head, and unpacks compressed files once; records are checked when
- * they are read. A failure leaves nothing to free. */
-int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format *format, const struct rp_framing *framing, const char *path,
-                         struct rp_err *err) rp_must_check;
+/* The files of `path` as `format` lists them. Reads and checks every frame head, and unpacks compressed files once;
+ * records are checked when they are read. A failure leaves nothing to free. */
+int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format *format,
+                         const struct rp_framing *framing, const char *path, struct rp_err *err) rp_must_check;
 void rp_tfrecord_set_fini(struct rp_tfrecord_set *s);
 /* One record, its checksum verified. *data is valid until the next call. */
 int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,

@@ -38,7 +38,8 @@ int64_t rp_token_docs_length(const struct rp_token_docs *d, int64_t i)
     return (int64_t)(d->end[i] - start_of(d, i)) + 1;
 }
 
-void rp_token_docs_write(struct rp_buf *out, const struct rp_token_docs *d, int64_t first, int64_t end, int eod_before, int width)
+void rp_token_docs_write(struct rp_buf *out, const struct rp_token_docs *d, int64_t first, int64_t end, int eod_before,
+                         int width)
 {
     for (int64_t i = first; i < end; i++) {
         if (eod_before)

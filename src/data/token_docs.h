@@ -31,5 +31,6 @@ static inline void rp_token_docs_add(struct rp_token_docs *d, uint32_t id)
 void rp_token_docs_close(struct rp_token_docs *d); /* ends a document; one without ids is dropped */
 
 /* Ids of documents first..end-1, `width` bytes each, with the id eod before or after each document. */
-void rp_token_docs_write(struct rp_buf *out, const struct rp_token_docs *d, int64_t first, int64_t end, int eod_before, int width);
+void rp_token_docs_write(struct rp_buf *out, const struct rp_token_docs *d, int64_t first, int64_t end, int eod_before,
+                         int width);
 int64_t rp_token_docs_length(const struct rp_token_docs *d, int64_t i); /* with its eod */

@@ -26,21 +26,22 @@ static int check_field(struct rp_token_set *s, const struct rp_sample_field *f, 
 {
     const char *format = s->base.format->name;
     if (strcmp(f->name, RP_TOKENS_FIELD) != 0)
-        return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only " RP_TOKENS_FIELD "; choose another data.format", format,
+        return rp_fail(err, RP_USAGE,
+                       "data.format %s has no field '%s', only " RP_TOKENS_FIELD "; choose another data.format", format,
                        f->name);
     if (f->dtype != RP_I32)
         return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "' of data.format %s has elements i32, not %s", format,
                        rp_dtype_name(f->dtype));
     if (f->count < 2 || f->count > SEQ_MAX + 1)
-        return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "': a sample cannot have %ld tokens, expected 2..%d", f->count,
-                       SEQ_MAX + 1);
+        return rp_fail(err, RP_USAGE, "field '" RP_TOKENS_FIELD "': a sample cannot have %ld tokens, expected 2..%d",
+                       f->count, SEQ_MAX + 1);
     s->seq = f->count - 1;
     s->below = f->below ? f->below : IDS_END;
     return 0;
 }
 
-int rp_token_set_init(struct rp_token_set *s, const struct rp_data_format *format, const char *path, const struct rp_sample_field *field,
-                      int fields, const struct rp_data_opts *o, struct rp_err *err)
+int rp_token_set_init(struct rp_token_set *s, const struct rp_data_format *format, const char *path,
+                      const struct rp_sample_field *field, int fields, const struct rp_data_opts *o, struct rp_err *err)
 {
     *s = (struct rp_token_set){.base.format = format, .opts = *o, .files.last = -1};
     for (int i = 0; i < fields; i++)
@@ -90,9 +91,11 @@ static int64_t token_at(enum rp_token_type t, const unsigned char *bytes, int64_
 
 static int out_of_range(const struct rp_token_set *s, int i, int64_t at, int64_t value, struct rp_err *err)
 {
-    return rp_fail(err, RP_MALFORMED, "'%s', token %lld (from 0) is %lld, expected 0..%lld (model.vocab_size): set that to the size of the "
-                   "tokens' vocabulary; or the file is damaged, or has tokens of another width", s->files.file[i].name, (long long)at,
-                   (long long)value, (long long)s->below - 1);
+    return rp_fail(
+        err, RP_MALFORMED,
+        "'%s', token %lld (from 0) is %lld, expected 0..%lld (model.vocab_size): set that to the size of the "
+        "tokens' vocabulary; or the file is damaged, or has tokens of another width",
+        s->files.file[i].name, (long long)at, (long long)value, (long long)s->below - 1);
 }
 
 int rp_token_read(struct rp_token_set *s, int i, int64_t first, int64_t n, int32_t *out, struct rp_err *err)
@@ -102,7 +105,8 @@ int rp_token_read(struct rp_token_set *s, int i, int64_t first, int64_t n, int32
     RP_BUG_IF(first < 0 || n < 0 || n > r->tokens || first > r->tokens - n);
     for (int64_t done = 0; done < n;) {
         int64_t part = n - done < RP_TOKEN_CHUNK ? n - done : RP_TOKEN_CHUNK;
-        if (rp_files_read(&s->files, i, r->offset + (uint64_t)(first + done) * width, s->bytes, (size_t)part * width, err) < 0)
+        if (rp_files_read(&s->files, i, r->offset + (uint64_t)(first + done) * width, s->bytes, (size_t)part * width,
+                          err) < 0)
             return -1;
         for (int64_t k = 0; k < part; k++) {
             int64_t v = token_at(r->type, s->bytes, k);
@@ -153,8 +157,8 @@ static int scan_file(struct rp_token_set *s, int i, struct seen *seen, int32_t *
     return 0;
 }
 
-int rp_token_check(struct rp_token_set *s, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
-                   struct rp_err *err)
+int rp_token_check(struct rp_token_set *s, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all),
+                   void *arg, struct rp_err *err)
 {
     RP_FREE int32_t *row = rp_alloc(RP_TOKEN_CHUNK * sizeof *row);
     struct seen seen = {.bit = rp_alloc(SEEN_IDS / 8), .largest = -1};
@@ -198,8 +202,11 @@ static int index_windows(struct rp_token_set *s, rp_token_head_fn head, struct r
         if (head(s, i, err) < 0)
             return -1;
         if (s->range[i].tokens <= s->seq)
-            return rp_fail(err, RP_MALFORMED, "'%s' has %lld tokens, too few for one sample of task.seq_length + 1 = %ld; leave it out, or "
-                           "train with shorter sequences", s->files.file[i].name, (long long)s->range[i].tokens, s->seq + 1);
+            return rp_fail(
+                err, RP_MALFORMED,
+                "'%s' has %lld tokens, too few for one sample of task.seq_length + 1 = %ld; leave it out, or "
+                "train with shorter sequences",
+                s->files.file[i].name, (long long)s->range[i].tokens, s->seq + 1);
         s->first[i + 1] = s->first[i] + (s->range[i].tokens - 1) / s->seq;
     }
     s->count = s->first[s->files.n];
@@ -207,7 +214,8 @@ static int index_windows(struct rp_token_set *s, rp_token_head_fn head, struct r
 }
 
 struct rp_dataset *rp_token_windows_open(const struct rp_data_format *format, rp_token_head_fn head, const char *path,
-                                         const struct rp_sample_field *field, int fields, const struct rp_data_opts *o, struct rp_err *err)
+                                         const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
+                                         struct rp_err *err)
 {
     struct rp_token_set *s = rp_alloc(sizeof *s);
     if (rp_token_set_init(s, format, path, field, fields, o, err) < 0 || index_windows(s, head, err) < 0) {
@@ -237,8 +245,8 @@ int rp_token_windows_get(struct rp_dataset *d, int64_t sample, void *const *row,
     return rp_token_read(s, lo, (window - s->first[lo]) * s->seq, s->seq + 1, row[0], err);
 }
 
-int rp_token_windows_check(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
-                           struct rp_err *err)
+int rp_token_windows_check(struct rp_dataset *d, struct rp_data_check *out,
+                           int (*tick)(void *arg, int64_t done, int64_t all), void *arg, struct rp_err *err)
 {
     *out = (struct rp_data_check){.records = set_of(d)->count};
     return rp_token_check(set_of(d), out, tick, arg, err);

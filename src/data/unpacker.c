@@ -41,7 +41,8 @@ enum rp_packing rp_packing_of(const void *head, size_t n)
     const unsigned char *p = head;
     if (n > 2 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8)
         return RP_PACKING_GZIP;
-    return n > 2 && (p[0] & 15) == 8 && p[0] >> 4 <= 7 && (p[0] << 8 | p[1]) % 31 == 0 ? RP_PACKING_ZLIB : RP_PACKING_NONE;
+    return n > 2 && (p[0] & 15) == 8 && p[0] >> 4 <= 7 && (p[0] << 8 | p[1]) % 31 == 0 ? RP_PACKING_ZLIB
+                                                                                       : RP_PACKING_NONE;
 }
 
 const char *rp_packing_name(enum rp_packing packing)
@@ -87,8 +88,10 @@ int rp_unpacker_places(const struct rp_unpacker *u)
 
 static int bad_stream(const struct rp_unpacker *u, int file, const char *why, struct rp_err *err)
 {
-    return rp_fail(err, RP_MALFORMED, "'%s', compressed with %s: %s at byte %llu; copy it again, or see what '%s <FILE' makes of it",
-                   u->files->file[file].name, rp_packing_name(u->packing[file]), why, (unsigned long long)(u->in - u->z.avail_in),
+    return rp_fail(err, RP_MALFORMED,
+                   "'%s', compressed with %s: %s at byte %llu; copy it again, or see what '%s <FILE' makes of it",
+                   u->files->file[file].name, rp_packing_name(u->packing[file]), why,
+                   (unsigned long long)(u->in - u->z.avail_in),
                    u->packing[file] == RP_PACKING_GZIP ? "gzip -dc" : "pigz -dcz");
 }
 
@@ -164,9 +167,10 @@ static int next_member(struct rp_unpacker *u, struct rp_err *err)
     return begin_stream(u, file, u->in - u->z.avail_in, u->out, -1, err) < 0 ? -1 : 1;
 }
 
-/* Some more output of at most `size` bytes, at least to the end of a block. *n 0 and *end: the file ends. *block: a block ends here that is
- * not the last of its member, or a member begins. */
-static int inflate_some(struct rp_unpacker *u, unsigned char *out, size_t size, size_t *n, int *block, int *end, struct rp_err *err)
+/* Some more output of at most `size` bytes, at least to the end of a block. *n 0 and *end: the file ends. *block: a
+ * block ends here that is not the last of its member, or a member begins. */
+static int inflate_some(struct rp_unpacker *u, unsigned char *out, size_t size, size_t *n, int *block, int *end,
+                        struct rp_err *err)
 {
     *block = *end = 0;
     if (!u->z.avail_in && fill(u, err) < 0)
@@ -221,8 +225,8 @@ static void add_place(struct rp_unpacker *u, int file, uint64_t in, int bits)
     inflateGetDictionary(&u->z, p->window, &p->size);
 }
 
-int rp_unpacker_scan(struct rp_unpacker *u, int i, enum rp_packing packing, rp_unpacker_sink_fn sink, void *arg, uint64_t *size,
-                     struct rp_err *err)
+int rp_unpacker_scan(struct rp_unpacker *u, int i, enum rp_packing packing, rp_unpacker_sink_fn sink, void *arg,
+                     uint64_t *size, struct rp_err *err)
 {
     int block, end = 0;
     uint64_t last = 0;
@@ -232,7 +236,8 @@ int rp_unpacker_scan(struct rp_unpacker *u, int i, enum rp_packing packing, rp_u
         return -1;
     while (!end) {
         size_t n;
-        if (inflate_some(u, u->output, sizeof u->output, &n, &block, &end, err) < 0 || (n && sink(arg, u->output, n, err) < 0))
+        if (inflate_some(u, u->output, sizeof u->output, &n, &block, &end, err) < 0 ||
+            (n && sink(arg, u->output, n, err) < 0))
             return -1;
         const uint64_t in = u->in - u->z.avail_in;
         if (u->out > RP_UNPACKER_RATIO_FREE && u->out / RP_UNPACKER_RATIO > in)
@@ -289,5 +294,7 @@ int rp_unpacker_read(struct rp_unpacker *u, int i, uint64_t offset, void *out, s
     }
     if (end)
         end_stream(u);
-    return !size ? 0 : rp_fail(err, RP_IO, "'%s' changed while it was in use: it unpacks to fewer bytes", u->files->file[i].name);
+    return !size ? 0
+                 : rp_fail(err, RP_IO, "'%s' changed while it was in use: it unpacks to fewer bytes",
+                           u->files->file[i].name);
 }

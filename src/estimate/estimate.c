@@ -8,8 +8,9 @@
 static const struct rp_range memory_share = {0.7, 0.92}; /* of a GPU's memory bandwidth, by large copies: assumed */
 
 const struct rp_range rp_share_of_peak = {0.33, 0.67};
-const char rp_share_of_peak_source[] = "high: BERT-base on V100 of OneFlow, 149.8 sequences/s (published:oneflow_v100_2020-08); low: half of it, "
-                                       "assumed; --from BUNDLE takes a measured time";
+const char rp_share_of_peak_source[] =
+    "high: BERT-base on V100 of OneFlow, 149.8 sequences/s (published:oneflow_v100_2020-08); low: half of it, "
+    "assumed; --from BUNDLE takes a measured time";
 
 /* ---- tables ---- */
 
@@ -30,7 +31,7 @@ static const struct gpu_rates {
     const char *name;
     double flops, memory;
 } gpus_known[] = {
-#define PEAK(name, sms, units, tensor, mhz, gb_per_s, source) {name, (sms) * (units) * 2.0 * (mhz) * 1e6, (gb_per_s) * 1e9},
+#define PEAK(name, sms, units, tensor, mhz, gb_per_s, source) {name, (sms) * (units)*2.0 * (mhz)*1e6, (gb_per_s)*1e9},
 #include "verify/physics/peaks.def"
 #undef PEAK
 };
@@ -89,10 +90,12 @@ static double latency_s(const struct rp_exchange_plan *p, const struct rp_machin
 {
     const struct rp_link *in = m->within, *out = m->between;
     const int several = p->hosts > 1, small = 2;
-    const double here = best ? in->latency_us.low : in->latency_us.high, base = best ? out->latency_us.low : out->latency_us.high;
+    const double here = best ? in->latency_us.low : in->latency_us.high,
+                 base = best ? out->latency_us.low : out->latency_us.high;
     const double each = best ? out->peer_us.low : out->peer_us.high;
     const double peers = p->levels > 1 ? p->hosts - 1 : p->ranks - (double)p->ranks / p->hosts;
-    const double far = base + each * peers, all = several ? base + each * (p->ranks - (double)p->ranks / p->hosts) : here;
+    const double far = base + each * peers,
+                 all = several ? base + each * (p->ranks - (double)p->ranks / p->hosts) : here;
     return 1e-6 * (p->calls_within * here + p->calls_between * far + small * all);
 }
 
@@ -102,7 +105,8 @@ struct exchange_time {
 
 static struct exchange_time exchange_time(const struct rp_exchange_plan *p, const struct rp_machine *m, int best)
 {
-    const double within = best ? m->within_bytes.high : m->within_bytes.low, between = best ? m->between_bytes.high : m->between_bytes.low;
+    const double within = best ? m->within_bytes.high : m->within_bytes.low,
+                 between = best ? m->between_bytes.high : m->between_bytes.low;
     struct exchange_time t = {0};
     if (p->ranks == 1)
         return t;
@@ -128,7 +132,8 @@ int rp_estimate(struct rp_estimate *out, const struct rp_estimate_opts *o, int g
     const struct exchange_time best = exchange_time(&out->plan, m, 1), worst = exchange_time(&out->plan, m, 0);
     const struct rp_range c = {(double)o->micros * o->micro_s.low, (double)o->micros * o->micro_s.high};
     const double most = o->bucket ? best.gradients : 0;
-    const double fast_hidden = fmin(most, BACKWARD * o->micro_s.low), slow_hidden = fmin(most, BACKWARD * o->micro_s.high);
+    const double fast_hidden = fmin(most, BACKWARD * o->micro_s.low),
+                 slow_hidden = fmin(most, BACKWARD * o->micro_s.high);
     const double samples = (double)o->micros * (double)o->batch * gpus;
     const double fast = best.gradients + best.rest, slow = worst.gradients + worst.rest;
     out->compute_s = c;
@@ -137,7 +142,8 @@ int rp_estimate(struct rp_estimate *out, const struct rp_estimate_opts *o, int g
     out->samples_per_s = (struct rp_range){samples / (c.high + slow), samples / (c.low + fast - fast_hidden)};
     out->efficiency = (struct rp_range){c.low / (c.low + slow), c.high / (c.high + fast - slow_hidden)};
     const struct rp_exchange_bytes *g = &out->plan.gradients, *u = &out->plan.updated;
-    const double ring = 2.0 * (gpus - 1) / gpus * (double)out->plan.weights, away = (double)(g->between + u->between) * gpus / out->plan.hosts;
+    const double ring = 2.0 * (gpus - 1) / gpus * (double)out->plan.weights,
+                 away = (double)(g->between + u->between) * gpus / out->plan.hosts;
     out->ring = ratio((double)(g->within + g->between + u->within + u->between), ring);
     out->host_ring = ratio(away, ring);
     return 0;
@@ -157,14 +163,15 @@ static const struct measured_row {
     enum rp_measured_role role;
     const char *source;
 } rows[] = {
-#define MEASURED(hosts, per_host, collective, within, between, adapters, gb_per_s, role, source) \
-    {hosts, per_host, collective, &links[LINK_##within], &links[LINK_##between], adapters, gb_per_s, RP_MEASURED_##role, source},
+#define MEASURED(hosts, per_host, collective, within, between, adapters, gb_per_s, role, source)                       \
+    {hosts,    per_host,           collective, &links[LINK_##within], &links[LINK_##between], adapters,                \
+     gb_per_s, RP_MEASURED_##role, source},
 #include "estimate/measured.def"
 #undef MEASURED
 };
 
-/* Bus bandwidth as nccl-tests defines it, from bytes a second of a GPU on each link. A ring of several hosts is cut into one for each adapter; of an
- * all-to-all every rank sends the same to each other one. */
+/* Bus bandwidth as nccl-tests defines it, from bytes a second of a GPU on each link. A ring of several hosts is cut
+ * into one for each adapter; of an all-to-all every rank sends the same to each other one. */
 static double bus_bandwidth(const struct measured_row *r, double within, double between)
 {
     const double n = r->hosts * r->per_host, g = r->per_host;
@@ -183,9 +190,13 @@ int rp_measured_row(struct rp_measured *out, int i)
     const struct rp_range in = bytes_of(r->within, 1), far = bytes_of(r->between, (double)r->adapters / r->per_host);
     const struct rp_range m = {1e-9 * bus_bandwidth(r, in.low, far.low), 1e-9 * bus_bandwidth(r, in.high, far.high)};
     const double p = r->gb_per_s;
-    *out = (struct rp_measured){.hosts = r->hosts, .per_host = r->per_host, .adapters = r->adapters, .collective = collective_names[r->collective],
-                                .within = r->within->id, .between = r->between->id, .role = r->role, .published = p, .modelled = m,
-                                .deviation = p < m.low ? p / m.low - 1 : p > m.high ? p / m.high - 1 : 0, .source = r->source};
+    *out = (struct rp_measured){.hosts = r->hosts, .per_host = r->per_host, .adapters = r->adapters,
+                                .collective = collective_names[r->collective], .within = r->within->id,
+                                .between = r->between->id, .role = r->role, .published = p, .modelled = m,
+                                .deviation = p < m.low    ? p / m.low - 1
+                                             : p > m.high ? p / m.high - 1
+                                                          : 0,
+                                .source = r->source};
     return 1;
 }
 

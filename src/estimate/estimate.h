@@ -1,16 +1,20 @@
-/* An estimate of data-parallel training on a machine that is not here: exact bytes, rates from data sheets and published measurements.
+/* An estimate of data-parallel training on a machine that is not here: exact bytes, rates from data sheets and
+ * published measurements.
  *
- * What:    the time of a step on 1, 8, 16 ... GPUs as a range, and the links of the model against published figures of nccl-tests.
- * Flow:    recipe + struct rp_machine + seconds of a micro-batch -> rp_estimate() for each number of GPUs. Bytes: train/exchange_plan.h.
+ * What:    the time of a step on 1, 8, 16 ... GPUs as a range, and the links of the model against published figures of
+ *          nccl-tests.
+ * Flow:    recipe + struct rp_machine + seconds of a micro-batch -> rp_estimate() for each number of GPUs. Bytes:
+ *          train/exchange_plan.h.
  * Owner:   tables are static; struct rp_estimate has no pointers to free.
- * Extend:  a machine is a row of machines.def, with its GPU in verify/physics/peaks.def and its links in links.def; a published
- *          figure of nccl-tests is a row of measured.def. tests/unit/test_estimate.c requires that figures lie where
- *          their role says, and that the counted bytes are those that ranks send.
+ * Extend:  a machine is a row of machines.def, with its GPU in verify/physics/peaks.def and its links in links.def; a
+ *          published figure of nccl-tests is a row of measured.def. tests/unit/test_estimate.c requires that figures
+ *          lie where their role says, and that the counted bytes are those that ranks send.
  *
  * Seconds of a step = micro-batches * seconds of one + exchange - what is hidden.
- *   exchange = bytes within the host / link + bytes between hosts / adapters + merging / memory + calls * latency; the first two at the same time
- *   if there is one level. Of the range's worse end nothing is hidden; of its better end the exchange of gradients is, during the backward
- *   pass of the last micro-batch (two thirds of its time), while the new weights and the merging of nodes never are.
+ *   exchange = bytes within the host / link + bytes between hosts / adapters + merging / memory + calls * latency; the
+ *   first two at the same time if there is one level. Of the range's worse end nothing is hidden; of its better end the
+ *   exchange of gradients is, during the backward pass of the last micro-batch (two thirds of its time), while the new
+ *   weights and the merging of nodes never are.
  * Not in it: reading data, stragglers, congestion of switches, the launch of kernels, clocks that sink under load.
  */
 #pragma once
@@ -79,8 +83,9 @@ struct rp_measured {
     enum rp_measured_role role;
     double published;           /* GB/s of bus bandwidth */
     struct rp_range modelled;
-    double deviation;           /* of the published figure from the nearer end of the range, 0: within it; of one that checks at most
-                                   RP_MEASURED_SLACK */
+    /* of the published figure from the nearer end of the range, 0: within it; of one that checks at most
+     * RP_MEASURED_SLACK */
+    double deviation;
     const char *source;
 };
 #define RP_MEASURED_SLACK 0.05

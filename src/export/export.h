@@ -26,6 +26,7 @@ struct rp_exporter {
 };
 extern const struct rp_exporter rp_exporters[]; /* ended by a row without a name */
 
-#define EXPORT(id, writes) int rp_export_##id(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err) rp_must_check;
+#define EXPORT(id, writes)                                                                                             \
+    int rp_export_##id(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err) rp_must_check;
 #include "export/exporters.def"
 #undef EXPORT

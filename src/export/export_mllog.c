@@ -1,4 +1,5 @@
-/* A bundle as an MLPerf log that the public compliance checker accepts (rulesets 3.1.0 to 5.0.0, open division, benchmark bert).
+/* A bundle as an MLPerf log that the public compliance checker accepts (rulesets 3.1.0 to 5.0.0, open division,
+ * benchmark bert).
  *
  * It is not a submission. Four values need an explanation, which the metadata of their lines give:
  *   status         "aborted": MLPerf calls a run a success when it reached a quality, and a bundle has none to reach

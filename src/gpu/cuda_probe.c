@@ -60,7 +60,8 @@ json_t *rp_gpu_cuda(void)
                       count_source[] = "cudaGetDeviceCount";
     json_t *out = json_object();
     int runtime = 0, driver = 0, count = 0;
-    unsetenv("CUDA_VISIBLE_DEVICES"); /* the machine, not one program's choice; the variable itself is captured elsewhere */
+    /* the machine, not one program's choice; the variable itself is captured elsewhere */
+    unsetenv("CUDA_VISIBLE_DEVICES");
     cudaError_t status = cudaRuntimeGetVersion(&runtime);
     if (status == cudaSuccess)
         put_version(out, "cuda_runtime_version", runtime, runtime_source);

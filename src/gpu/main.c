@@ -215,8 +215,9 @@ static int handle_next(struct rp_buf *in, int *status, struct rp_err *err)
     return n > 0;
 }
 
-/* Before the driver looks at its environment. Kernels are loaded when a device is opened, not at their first launch, where they would be
- * timed and memory may be short; devices have the numbers of nvidia-smi. Variables that are already set stay. */
+/* Before the driver looks at its environment. Kernels are loaded when a device is opened, not at their first launch,
+ * where they would be timed and memory may be short; devices have the numbers of nvidia-smi. Variables that are already
+ * set stay. */
 static void set_driver_up(void)
 {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);

@@ -56,7 +56,8 @@ static void give_up(struct nccl_comm *m)
 static int nccl_fail(struct nccl_comm *m, int result, const char *what, struct rp_err *err)
 {
     const char *text = m->n->ncclGetErrorString(result), *last = m->n->ncclGetLastError(m->handle);
-    const int peer = result == RP_NCCL_REMOTE || result == RP_NCCL_SYSTEM; /* also what a rank that is gone leaves behind */
+    /* also what a rank that is gone leaves behind */
+    const int peer = result == RP_NCCL_REMOTE || result == RP_NCCL_SYSTEM;
     char line[200]; /* the first of NCCL's last error */
     snprintf(line, sizeof line, "%.*s", (int)strcspn(last ? last : "", "\n"), last ? last : "");
     if (peer)
@@ -195,7 +196,8 @@ static int exchange_pieces(struct nccl_comm *m, enum rp_group g, const struct rp
         if (t[i].bytes <= at)
             continue;
         const size_t left = t[i].bytes - at, bytes = left < m->piece ? left : m->piece;
-        staged[k++] = (struct rp_transfer){t[i].peer, t[i].send, (void *)(uintptr_t)place, bytes}; /* NOLINT(performance-no-int-to-ptr) */
+        /* NOLINT(performance-no-int-to-ptr) */
+        staged[k++] = (struct rp_transfer){t[i].peer, t[i].send, (void *)(uintptr_t)place, bytes};
         if (t[i].send)
             TRY(cuMemcpyHtoDAsync(place, (const char *)t[i].data + at, bytes, m->stream),
                 "copying a message to the GPU");
@@ -239,7 +241,8 @@ static void finish(struct nccl_comm *m)
 {
     struct rp_err ignored;
     m->called_ns = rp_now_ns();
-    if (!m->handle || (m->comm.waiting && m->comm.waiting(m->comm.waiting_arg, -1)) || /* others stop too, wherever they are */
+    /* others stop too, wherever they are */
+    if (!m->handle || (m->comm.waiting && m->comm.waiting(m->comm.waiting_arg, -1)) ||
         await_call(m, m->n->ncclCommFinalize(m->handle), CLOSE_S, "ncclCommFinalize", &ignored) < 0) {
         give_up(m);
         return;

@@ -3,7 +3,8 @@
 #include "base/library.h"
 
 #define REMEDY                                                                                                         \
-    "ranks on GPUs exchange through NCCL 2.14 or later: install libnccl2, or nvidia-nccl-cu12 of PyPI and put its folder into " \
+    "ranks on GPUs exchange through NCCL 2.14 or later: install libnccl2, or nvidia-nccl-cu12 of PyPI and put its "    \
+    "folder into "                                                                                                     \
     "LD_LIBRARY_PATH"
 
 static const struct {

@@ -3,9 +3,11 @@
  * What:    a table of the functions that the communicator calls, and the version in words.
  * Flow:    rp_nccl_load() -> struct rp_nccl; n->ncclSend(...) -> a result of NCCL, 0 for success.
  * Owner:   the library stays loaded.
- * Extend:  a function is a row of RP_NCCL_FUNCTIONS with the types of nccl.h; one that NCCL 2.14 lacks needs a higher RP_NCCL_OLDEST.
+ * Extend:  a function is a row of RP_NCCL_FUNCTIONS with the types of nccl.h; one that NCCL 2.14 lacks needs a higher
+ *          RP_NCCL_OLDEST.
  *
- * No header of NCCL is needed: the values below have been the same since 2.14, the first version with communicators that do not block.
+ * No header of NCCL is needed: the values below have been the same since 2.14, the first version with communicators
+ * that do not block.
  */
 #pragma once
 
@@ -16,7 +18,10 @@
 
 #define RP_NCCL_OLDEST 21400
 
-enum { RP_NCCL_OK, RP_NCCL_CUDA, RP_NCCL_SYSTEM, RP_NCCL_INTERNAL, RP_NCCL_ARGUMENT, RP_NCCL_USAGE, RP_NCCL_REMOTE, RP_NCCL_IN_PROGRESS };
+enum {
+    RP_NCCL_OK, RP_NCCL_CUDA, RP_NCCL_SYSTEM, RP_NCCL_INTERNAL, RP_NCCL_ARGUMENT, RP_NCCL_USAGE, RP_NCCL_REMOTE,
+    RP_NCCL_IN_PROGRESS
+};
 enum { RP_NCCL_INT8 = 0 };
 
 struct rp_nccl_id {

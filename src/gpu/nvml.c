@@ -1,5 +1,5 @@
-/* What NVML knows of this machine. The library stays initialised until the process ends: without persistence mode the last client that
- * leaves resets the devices, and the next probe would pay for waking them up again. */
+/* What NVML knows of this machine. The library stays initialised until the process ends: without persistence mode the
+ * last client that leaves resets the devices, and the next probe would pay for waking them up again. */
 #include "gpu/nvml.h"
 
 #include <dlfcn.h>

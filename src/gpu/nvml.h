@@ -1,7 +1,8 @@
 /* The inside of the nvml probe: one row per value, one caller per kind of question.
  *
- * What:    a row names the source of a value (functions of libnvidia-ml, newest first), the number or text of the answer, and its form.
- *          nvml_table.c has the rows and callers, nvml.c asks and writes, nvml_links.c has what concerns two devices.
+ * What:    a row names the source of a value (functions of libnvidia-ml, newest first), the number or text of the
+ *          answer, and its form. nvml_table.c has the rows and callers, nvml.c asks and writes, nvml_links.c has what
+ *          concerns two devices.
  * Flow:    row -> dlsym -> answer -> value. Absent: a function the library lacks, one that the driver calls DEPRECATED
  *          or of which it refuses every version (detail names it), NOT_SUPPORTED, and what the driver calls "not
  *          available" (all ones, no text); denied: NO_PERMISSION; error: every other code, with the driver's own words.
@@ -43,7 +44,8 @@ struct rp_nvml_struct {
     unsigned at[4];         /* offsets of those that become n[0], n[1], ...; 0 after the first: no more */
 };
 
-/* One way to ask. A list of them ends with {0}; the next is tried where the library lacks this one or refuses the version of its struct. */
+/* One way to ask. A list of them ends with {0}; the next is tried where the library lacks this one or refuses the
+ * version of its struct. */
 struct rp_nvml_way {
     const char *symbol;
     rp_nvml_caller *call;
@@ -72,7 +74,8 @@ struct rp_nvml_row {
 
 /* Lists end with {0}. Neighbours with the same ways and arguments are answered by one call. */
 extern const struct rp_nvml_row rp_nvml_system_rows[], rp_nvml_device_rows[], rp_nvml_mig_rows[], rp_nvml_link_rows[];
-extern const struct rp_nvml_row rp_nvml_count_row, rp_nvml_mig_count_row, rp_nvml_p2p_row, rp_nvml_p2p_nvlink_row, rp_nvml_ancestor_row;
+extern const struct rp_nvml_row rp_nvml_count_row, rp_nvml_mig_count_row, rp_nvml_p2p_row, rp_nvml_p2p_nvlink_row,
+    rp_nvml_ancestor_row;
 
 /* Telemetry during a run: one row a key of its records. */
 extern const struct rp_nvml_row rp_nvml_sample_rows[];
@@ -89,16 +92,19 @@ int rp_nvml_load(struct rp_nvml *lib);
 /* Begin to use it. *source: the function that did. */
 nvmlReturn_t rp_nvml_init(const struct rp_nvml *lib, const char **source);
 /* The device at an address on the PCI bus. */
-nvmlReturn_t rp_nvml_device_at(const struct rp_nvml *lib, const char *pci_address, nvmlDevice_t *dev, const char **source);
+nvmlReturn_t rp_nvml_device_at(const struct rp_nvml *lib, const char *pci_address, nvmlDevice_t *dev,
+                               const char **source);
 
 /* *source: the function that answered, or the newest one. */
 nvmlReturn_t rp_nvml_ask(const struct rp_nvml *lib, const struct rp_nvml_subject *s, const struct rp_nvml_row *row,
                          struct rp_nvml_answer *a, const char **source);
 /* The value of a row that was answered with rc. */
-void rp_nvml_put(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_row *row, nvmlReturn_t rc, const struct rp_nvml_answer *a,
-                 const char *source);
-void rp_nvml_put_failure(const struct rp_nvml *lib, json_t *obj, const char *field, nvmlReturn_t rc, const char *source);
-void rp_nvml_put_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_subject *s, const struct rp_nvml_row *rows);
+void rp_nvml_put(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_row *row, nvmlReturn_t rc,
+                 const struct rp_nvml_answer *a, const char *source);
+void rp_nvml_put_failure(const struct rp_nvml *lib, json_t *obj, const char *field, nvmlReturn_t rc,
+                         const char *source);
+void rp_nvml_put_rows(const struct rp_nvml *lib, json_t *obj, const struct rp_nvml_subject *s,
+                      const struct rp_nvml_row *rows);
 
 /* ---- nvml_links.c ---- */
 
@@ -106,7 +112,8 @@ struct rp_nvml_device {
     nvmlDevice_t dev;
     json_t *values;       /* borrowed */
     nvmlReturn_t rc;      /* of getting the handle: the rest counts only with NVML_SUCCESS */
-    nvmlReturn_t links;   /* NVML_SUCCESS: every link's state is known; NOT_SUPPORTED: there are none; else what failed */
+    /* NVML_SUCCESS: every link's state is known; NOT_SUPPORTED: there are none; else what failed */
+    nvmlReturn_t links;
 };
 
 /* values.nvlinks (one group per link) and values.nvlinks_active */

@@ -1,13 +1,15 @@
 /* How each kind of function of libnvidia-ml is called, for nvml_table.c.
  *
- * A worked example. nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *mw) gives one number of a device, so `number` calls it:
- * it casts the symbol to that type (AS), passes the device of the subject and a variable that is all ones, and keeps the variable as n[0]
- * of the answer. The row of nvml_table.c
+ * A worked example. nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t, unsigned *mw) gives one number of a device, so
+ * `number` calls it: it casts the symbol to that type (AS), passes the device of the subject and a variable that is all
+ * ones, and keeps the variable as n[0] of the answer. The row of nvml_table.c
  *     {"power_draw", BY(number, "nvmlDeviceGetPowerUsage"), WATTS(0)}
- * is all that is written for this value: WATTS(0) makes n[0] mW the value of `power_draw` in W. All ones are "not available".
+ * is all that is written for this value: WATTS(0) makes n[0] mW the value of `power_draw` in W. All ones are "not
+ * available".
  *
- * A function that fills a struct of numbers needs no caller, only a description of the struct (struct rp_nvml_struct). A newer driver may
- * write more into a struct than its header here declares, so all structs have spare room after them. */
+ * A function that fills a struct of numbers needs no caller, only a description of the struct (struct rp_nvml_struct).
+ * A newer driver may write more into a struct than its header here declares, so all structs have spare room after
+ * them. */
 #pragma once
 
 #include "gpu/nvml.h"
@@ -17,16 +19,16 @@
 #include <string.h>
 
 /* A caller, of type rp_nvml_caller: function f, way w of the row, subject s, answer a. */
-#define CALLER(name)                                                                                                                       \
-    static nvmlReturn_t name(rp_nvml_function *f, __attribute__((unused)) const struct rp_nvml_way *w,                                    \
-                             __attribute__((unused)) const struct rp_nvml_subject *s,                                                     \
+#define CALLER(name)                                                                                                   \
+    static nvmlReturn_t name(rp_nvml_function *f, __attribute__((unused)) const struct rp_nvml_way *w,                 \
+                             __attribute__((unused)) const struct rp_nvml_subject *s,                                  \
                              __attribute__((unused)) const struct rp_nvml_row *row, struct rp_nvml_answer *a)
 #define AS(...) ((nvmlReturn_t (*)(__VA_ARGS__))f) /* the function, with these parameters */
 #define SPARE 512
-#define ROOM(type)                                                                                                                         \
-    union {                                                                                                                                \
-        type v;                                                                                                                            \
-        char room[sizeof(type) + SPARE];                                                                                                   \
+#define ROOM(type)                                                                                                     \
+    union {                                                                                                            \
+        type v;                                                                                                        \
+        char room[sizeof(type) + SPARE];                                                                               \
     }
 
 /* "Not available" is all ones, and so is what a function did not touch. */
@@ -98,7 +100,8 @@ CALLER(two_numbers)
 CALLER(four_numbers)
 {
     unsigned n[4] = {~0u, ~0u, ~0u, ~0u};
-    nvmlReturn_t rc = AS(nvmlDevice_t, unsigned *, unsigned *, unsigned *, unsigned *)(s->dev, &n[0], &n[1], &n[2], &n[3]);
+    nvmlReturn_t rc =
+        AS(nvmlDevice_t, unsigned *, unsigned *, unsigned *, unsigned *)(s->dev, &n[0], &n[1], &n[2], &n[3]);
     for (int i = 0; i < 4; i++)
         keep(a, i, n[i]);
     return rc;
@@ -127,8 +130,9 @@ CALLER(field)
 {
     ROOM(nvmlFieldValue_t) u = {.v = {.fieldId = (unsigned)row->arg[0], .nvmlReturn = NVML_ERROR_UNKNOWN}};
     nvmlReturn_t rc = AS(nvmlDevice_t, int, nvmlFieldValue_t *)(s->dev, 1, &u.v);
+    /* a field newer than the driver */
     if (rc == NVML_SUCCESS)
-        rc = u.v.nvmlReturn == NVML_ERROR_INVALID_ARGUMENT ? NVML_ERROR_NOT_SUPPORTED : u.v.nvmlReturn; /* a field newer than the driver */
+        rc = u.v.nvmlReturn == NVML_ERROR_INVALID_ARGUMENT ? NVML_ERROR_NOT_SUPPORTED : u.v.nvmlReturn;
     if (rc != NVML_SUCCESS)
         return rc;
     switch (u.v.valueType) {
@@ -177,7 +181,8 @@ static void keep_pci(struct rp_nvml_answer *a, const nvmlPciInfo_t *pci)
 {
     if (pci->bus > 0xff || pci->device > 0x1f)
         return;
-    snprintf(a->text[0], sizeof *a->text, "%04x:%02x:%02x.0", pci->domain, pci->bus, pci->device); /* as in /sys/bus/pci/devices */
+    /* as in /sys/bus/pci/devices */
+    snprintf(a->text[0], sizeof *a->text, "%04x:%02x:%02x.0", pci->domain, pci->bus, pci->device);
     if (pci->pciDeviceId && pci->pciDeviceId != ~0u)
         snprintf(a->text[1], sizeof *a->text, "%04x:%04x", pci->pciDeviceId & 0xffff, pci->pciDeviceId >> 16);
     if (pci->pciSubSystemId && pci->pciSubSystemId != ~0u)
@@ -207,8 +212,9 @@ CALLER(architecture_of_capability)
 {
     int major = -1, minor = -1;
     nvmlReturn_t rc = AS(nvmlDevice_t, int *, int *)(s->dev, &major, &minor);
-    static const unsigned char known[] = {[3] = NVML_DEVICE_ARCH_KEPLER, [5] = NVML_DEVICE_ARCH_MAXWELL, [6] = NVML_DEVICE_ARCH_PASCAL,
-                                          [7] = NVML_DEVICE_ARCH_VOLTA,  [8] = NVML_DEVICE_ARCH_AMPERE,  [9] = NVML_DEVICE_ARCH_HOPPER};
+    static const unsigned char known[] = {
+        [3] = NVML_DEVICE_ARCH_KEPLER, [5] = NVML_DEVICE_ARCH_MAXWELL, [6] = NVML_DEVICE_ARCH_PASCAL,
+        [7] = NVML_DEVICE_ARCH_VOLTA,  [8] = NVML_DEVICE_ARCH_AMPERE,  [9] = NVML_DEVICE_ARCH_HOPPER};
     if (major > 0 && (size_t)major < sizeof known && known[major])
         a->n[0] = known[major];
     if (major == 7 && minor == 5)
@@ -226,8 +232,10 @@ CALLER(violation)
     return rc;
 }
 
-/* n: state, clique, status (0: registered), problems as bits; the last three only once the state is "completed". text: the cluster. */
-static void keep_fabric(struct rp_nvml_answer *a, unsigned state, unsigned clique, unsigned status, const unsigned char *cluster)
+/* n: state, clique, status (0: registered), problems as bits; the last three only once the state is "completed". text:
+ * the cluster. */
+static void keep_fabric(struct rp_nvml_answer *a, unsigned state, unsigned clique, unsigned status,
+                        const unsigned char *cluster)
 {
     static const unsigned char none[NVML_GPU_FABRIC_UUID_LEN];
     keep(a, 0, state);
@@ -244,7 +252,8 @@ CALLER(fabric_v2)
     ROOM(nvmlGpuFabricInfo_v2_t) u = {.v = {.version = nvmlGpuFabricInfo_v2, .state = 0xff}};
     nvmlReturn_t rc = AS(nvmlDevice_t, nvmlGpuFabricInfo_v2_t *)(s->dev, &u.v);
     keep_fabric(a, u.v.state == 0xff ? ~0u : u.v.state, u.v.cliqueId, u.v.status, u.v.clusterUuid);
-    if (u.v.state == NVML_GPU_FABRIC_STATE_COMPLETED && u.v.healthMask) { /* two bits per question: 0 not known, 1 yes, 2 no */
+    /* two bits per question: 0 not known, 1 yes, 2 no */
+    if (u.v.state == NVML_GPU_FABRIC_STATE_COMPLETED && u.v.healthMask) {
         a->n[3] = 0;
         for (unsigned i = 0; i < 4; i++)
             a->n[3] |= (unsigned long long)((u.v.healthMask >> 2 * i & 3) == 1) << i;
@@ -270,7 +279,8 @@ CALLER(retired_pages)
     return rc == NVML_ERROR_INSUFFICIENT_SIZE && n > 0 ? NVML_SUCCESS : rc;
 }
 
-/* How many only: the entries' size changed between drivers, under the same name even. 64 bytes are twice the largest one. */
+/* How many only: the entries' size changed between drivers, under the same name even. 64 bytes are twice the largest
+ * one. */
 CALLER(processes)
 {
     unsigned n = 0, room = 0;
@@ -327,11 +337,13 @@ CALLER(link_pci)
 /* In MB/s: by one field and the link's number, with older drivers by a field per link. */
 CALLER(link_speed)
 {
-    unsigned per_link = s->link < 6 ? NVML_FI_DEV_NVLINK_SPEED_MBPS_L0 + s->link : NVML_FI_DEV_NVLINK_SPEED_MBPS_L6 + s->link - 6;
+    unsigned per_link =
+        s->link < 6 ? NVML_FI_DEV_NVLINK_SPEED_MBPS_L0 + s->link : NVML_FI_DEV_NVLINK_SPEED_MBPS_L6 + s->link - 6;
     unsigned fields[2] = {NVML_FI_DEV_NVLINK_GET_SPEED, s->link < 12 ? per_link : 0};
     nvmlReturn_t rc = NVML_ERROR_NOT_SUPPORTED;
     for (int i = 0; i < 2 && fields[i]; i++) {
-        ROOM(nvmlFieldValue_t) u = {.v = {.fieldId = fields[i], .scopeId = i == 0 ? s->link : 0, .nvmlReturn = NVML_ERROR_UNKNOWN}};
+        ROOM(nvmlFieldValue_t)
+        u = {.v = {.fieldId = fields[i], .scopeId = i == 0 ? s->link : 0, .nvmlReturn = NVML_ERROR_UNKNOWN}};
         nvmlReturn_t call = AS(nvmlDevice_t, int, nvmlFieldValue_t *)(s->dev, 1, &u.v);
         if (call != NVML_SUCCESS)
             return call;

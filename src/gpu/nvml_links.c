@@ -126,7 +126,8 @@ static void put_cell(const struct rp_nvml *lib, json_t *out, const char *name, c
         rp_put(out, name, RP_STATE_ERROR, NULL, link_source, NULL, "the driver does not say where every NVLink leads");
         return;
     }
-    if (links && !here.direct && !here.typed) { /* an old driver: other devices are switches or, on POWER, the processor */
+    /* an old driver: other devices are switches or, on POWER, the processor */
+    if (links && !here.direct && !here.typed) {
         nvmlReturn_t rc = rp_nvml_ask(lib, &s, &rp_nvml_p2p_nvlink_row, &a, &source);
         if (rc != NVML_SUCCESS && rc != NVML_ERROR_NOT_SUPPORTED) {
             rp_nvml_put_failure(lib, out, name, rc, source);

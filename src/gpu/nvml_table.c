@@ -1,5 +1,5 @@
-/* Where every value of the nvml probe comes from: one row a value, with the function that gives it (the worked example is in
- * nvml_calls.inc.h) and its form. Units as NVML documents them: MHz, mW, mJ and MB/s become Hz, W, J and B/s. */
+/* Where every value of the nvml probe comes from: one row a value, with the function that gives it (the worked example
+ * is in nvml_calls.inc.h) and its form. Units as NVML documents them: MHz, mW, mJ and MB/s become Hz, W, J and B/s. */
 #include "gpu/nvml.h"
 
 #include "gpu/nvml_calls.inc.h"
@@ -91,7 +91,8 @@ const struct rp_nvml_row rp_nvml_mig_count_row = {"mig_count", BY(number, "nvmlD
 
 /* clang-format off */
 static const char *const throttle_reasons[] = { /* by bit */
-    "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown", "hw_thermal_slowdown",
+    "gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
+    "hw_thermal_slowdown",
     "hw_power_brake_slowdown", "display_clock_setting", NULL};
 
 const struct rp_nvml_row rp_nvml_sample_rows[] = {
@@ -107,7 +108,8 @@ const struct rp_nvml_row rp_nvml_sample_rows[] = {
 const struct rp_nvml_row rp_nvml_device_rows[] = {
     {"name", BY(text, "nvmlDeviceGetName"), TEXT(0)},
     {"architecture", architectures,
-        WORD(0, "", "", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell", "Orin")},
+        WORD(0, "", "", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell",
+             "Orin")},
     {"compute_capability", BY(capability, "nvmlDeviceGetCudaComputeCapability"), TEXT(0)},
     {"uuid", BY(text, "nvmlDeviceGetUUID"), HIDDEN(0)},
     {"serial", BY(text, "nvmlDeviceGetSerial"), HIDDEN(0)},
@@ -115,7 +117,8 @@ const struct rp_nvml_row rp_nvml_device_rows[] = {
     {"vbios", BY(text, "nvmlDeviceGetVbiosVersion"), TEXT(0)},
     {"minor_number", BY(number, "nvmlDeviceGetMinorNumber"), COUNT(0)},
     {"module_id", BY(number, "nvmlDeviceGetModuleId"), COUNT(0)},
-    {"virtualization", BY(number, "nvmlDeviceGetVirtualizationMode"), WORD(0, "none", "passthrough", "vgpu", "host_vgpu", "host_vsga")},
+    {"virtualization", BY(number, "nvmlDeviceGetVirtualizationMode"),
+     WORD(0, "none", "passthrough", "vgpu", "host_vgpu", "host_vsga")},
 
     {"memory_total", memory, BYTES(0)},
     {"memory_free", memory, BYTES(1)},
@@ -125,7 +128,8 @@ const struct rp_nvml_row rp_nvml_device_rows[] = {
     {"bar1_free", bar1s, BYTES(1)},
 
     {"persistence", BY(number, "nvmlDeviceGetPersistenceMode"), SWITCH(0)},
-    {"compute_mode", BY(number, "nvmlDeviceGetComputeMode"), WORD(0, "default", "exclusive_thread", "prohibited", "exclusive_process")},
+    {"compute_mode", BY(number, "nvmlDeviceGetComputeMode"), WORD(0, "default", "exclusive_thread", "prohibited",
+                                                                  "exclusive_process")},
     {"mig_mode", mig, SWITCH(0)},
     {"mig_mode_pending", mig, SWITCH(1)},
     {"gsp_mode", gsp, SWITCH(0)},
@@ -158,16 +162,18 @@ const struct rp_nvml_row rp_nvml_device_rows[] = {
     {"energy", BY(wide, "nvmlDeviceGetTotalEnergyConsumption"), .form = RP_NVML_MILLI, .unit = "J"},
     {"temperature", BY(number_by_arg, "nvmlDeviceGetTemperature"), CELSIUS, ARG(NVML_TEMPERATURE_GPU)},
     {"temperature_memory", BY(field, "nvmlDeviceGetFieldValues"), CELSIUS, ARG(NVML_FI_DEV_MEMORY_TEMP)},
-    {"temperature_slowdown", BY(number_by_arg, "nvmlDeviceGetTemperatureThreshold"), CELSIUS, ARG(NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)},
+    {"temperature_slowdown", BY(number_by_arg, "nvmlDeviceGetTemperatureThreshold"), CELSIUS,
+     ARG(NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)},
     {"fan_speed", BY(number, "nvmlDeviceGetFanSpeed"), PERCENT(0)},
     {"utilization_gpu", utilizations, PERCENT(0)},
     {"utilization_memory", utilizations, PERCENT(1)},
 
+    /* of device and slot together */
     {"pci_address", pcis, TEXT(0)},
     {"pci_device", pcis, TEXT(1)},
     {"pci_subsystem", pcis, TEXT(2)},
     {"pcie_generation", BY(number, "nvmlDeviceGetCurrPcieLinkGeneration"), COUNT(0)},
-    {"pcie_generation_max", BY(number, "nvmlDeviceGetMaxPcieLinkGeneration"), COUNT(0)}, /* of device and slot together */
+    {"pcie_generation_max", BY(number, "nvmlDeviceGetMaxPcieLinkGeneration"), COUNT(0)},
     {"pcie_generation_device", BY(number, "nvmlDeviceGetGpuMaxPcieLinkGeneration"), COUNT(0)},
     {"pcie_width", BY(number, "nvmlDeviceGetCurrPcieLinkWidth"), COUNT(0)},
     {"pcie_width_max", BY(number, "nvmlDeviceGetMaxPcieLinkWidth"), COUNT(0)},
@@ -202,9 +208,12 @@ const struct rp_nvml_row rp_nvml_device_rows[] = {
     {"fabric_problems", fabric, .form = RP_NVML_WORDS, .pick = 3,
         .words = WORDS("degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery")},
     {"fabric_cluster", fabric, HIDDEN(0)},
-    {"nvlink_crc_errors", BY(field, "nvmlDeviceGetFieldValues"), COUNT(0), ARG(NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL)},
-    {"nvlink_replays", BY(field, "nvmlDeviceGetFieldValues"), COUNT(0), ARG(NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL)},
-    {"nvlink_recoveries", BY(field, "nvmlDeviceGetFieldValues"), COUNT(0), ARG(NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL)},
+    {"nvlink_crc_errors", BY(field, "nvmlDeviceGetFieldValues"), COUNT(0),
+     ARG(NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL)},
+    {"nvlink_replays", BY(field, "nvmlDeviceGetFieldValues"), COUNT(0),
+     ARG(NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL)},
+    {"nvlink_recoveries", BY(field, "nvmlDeviceGetFieldValues"), COUNT(0),
+     ARG(NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL)},
 
     {"processes", compute, COUNT(0)},
     {"processes_graphics", graphics, COUNT(0)},
@@ -225,7 +234,8 @@ const struct rp_nvml_row rp_nvml_mig_rows[] = {
 
 const struct rp_nvml_row rp_nvml_link_rows[] = { /* the first row: is there a link, and is it up */
     {"state", BY(link_number, "nvmlDeviceGetNvLinkState"), WORD(0, "inactive", "active")},
-    {"version", BY(link_number, "nvmlDeviceGetNvLinkVersion"), WORD(0, "", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0")},
+    {"version", BY(link_number, "nvmlDeviceGetNvLinkVersion"), WORD(0, "", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0",
+                                                                    "5.0")},
     {"speed", BY(link_speed, "nvmlDeviceGetFieldValues"), .form = RP_NVML_NUMBER, .unit = "B/s", .scale = 1000000},
     {"remote_type", BY(link_type, "nvmlDeviceGetNvLinkRemoteDeviceType"), WORD(0, "gpu", "ibm_npu", "switch")},
     {"remote_pci", link_pcis, TEXT(0)},
@@ -235,6 +245,8 @@ const struct rp_nvml_row rp_nvml_link_rows[] = { /* the first row: is there a li
 const struct rp_nvml_row rp_nvml_ancestor_row = {"", BY(ancestor, "nvmlDeviceGetTopologyCommonAncestor"),
     WORD(0, "PIX", "PIX", "PXB", "PHB", "NODE", "SYS")}; /* 0: both on one board, under its switch */
 const struct rp_nvml_row rp_nvml_p2p_row = {"", BY(p2p, "nvmlDeviceGetP2PStatus"), ARG(NVML_P2P_CAPS_INDEX_READ),
-    WORD(0, "ok", "chipset_not_supported", "gpu_not_supported", "topology_not_supported", "disabled_by_regkey", "not_supported", "")};
-const struct rp_nvml_row rp_nvml_p2p_nvlink_row = {"", BY(p2p, "nvmlDeviceGetP2PStatus"), COUNT(0), ARG(NVML_P2P_CAPS_INDEX_NVLINK)};
+    WORD(0, "ok", "chipset_not_supported", "gpu_not_supported", "topology_not_supported", "disabled_by_regkey",
+         "not_supported", "")};
+const struct rp_nvml_row rp_nvml_p2p_nvlink_row = {"", BY(p2p, "nvmlDeviceGetP2PStatus"), COUNT(0),
+                                                   ARG(NVML_P2P_CAPS_INDEX_NVLINK)};
 /* clang-format on */

@@ -1,12 +1,13 @@
 /* DeepSpeed, every steps_per_print steps:
  *
- *     [2023-11-07 02:14:06,394] [INFO] [logging.py:96:log_dist] [Rank 0] step=460, skipped=4, lr=[2.3e-07], mom=[(0.9, 0.95)]
- *     [2023-11-07 02:14:06,396] [INFO] [timer.py:260:stop] epoch=0/micro_step=1840/global_step=460, RunningAvgSamplesPerSec=25.7,
- *     CurrSamplesPerSec=25.7, MemAllocated=4.32GB, MaxMemAllocated=38.49GB
+ *     [2023-11-07 02:14:06,394] [INFO] [logging.py:96:log_dist] [Rank 0] step=460, skipped=4, lr=[2.3e-07], mom=[(0.9,
+ *     0.95)] [2023-11-07 02:14:06,396] [INFO] [timer.py:260:stop] epoch=0/micro_step=1840/global_step=460,
+ *     RunningAvgSamplesPerSec=25.7, CurrSamplesPerSec=25.7, MemAllocated=4.32GB, MaxMemAllocated=38.49GB
  *
- * (the last two are one line). The steps of the first count, which are those of the optimizer; "0/40" of older timers counts calls. The
- * rates are of the engine alone, without what lies between two steps, and the running one is a mean since step 2: only the current rate is
- * used, and only if the batch is unknown. The engine prints the batch in its configuration. */
+ * (the last two are one line). The steps of the first count, which are those of the optimizer; "0/40" of older timers
+ * counts calls. The rates are of the engine alone, without what lies between two steps, and the running one is a mean
+ * since step 2: only the current rate is used, and only if the batch is unknown. The engine prints the batch in its
+ * configuration. */
 #include "base/text.h"
 #include "import/import.h"
 #include "import/scan.h"
@@ -38,8 +39,8 @@ struct deepspeed {
     int64_t setting[SETTINGS], setting_line[SETTINGS]; /* line 0: not printed */
 };
 
-/* The time of the line that `text` ends: "[2023-11-07 02:14:06,394] [INFO] [logging.py:96:log_dist] " is right before it; NaN: something
- * else is, of a line that was written into this one perhaps. */
+/* The time of the line that `text` ends: "[2023-11-07 02:14:06,394] [INFO] [logging.py:96:log_dist] " is right before
+ * it; NaN: something else is, of a line that was written into this one perhaps. */
 static double time_before(const char *line, const char *text)
 {
     static const char level[] = "] [INFO] [";
@@ -154,7 +155,8 @@ static int deepspeed_line(struct rp_import_source *src, void *state, char *line,
     return 0;
 }
 
-/* DeepSpeed prints a batch and its parts, and does not start where they disagree: then, or where one is missing, a line is damaged. */
+/* DeepSpeed prints a batch and its parts, and does not start where they disagree: then, or where one is missing, a line
+ * is damaged. */
 static int put_batch(struct rp_import_source *src, const struct deepspeed *s, struct rp_err *err)
 {
     struct rp_imported *d = &src->draft;
@@ -164,8 +166,7 @@ static int put_batch(struct rp_import_source *src, const struct deepspeed *s, st
     if (line[ALL] && parts && made != (double)v[ALL] && !given)
         return rp_fail(err, RP_MALFORMED,
                        "%s:%" PRId64 ": train_batch_size is %" PRId64
-                       ", but micro-batch x accumulation x world_size are %.6g: choose with "
-                       "--set global_batch=N",
+                       ", but micro-batch x accumulation x world_size are %.6g: choose with --set global_batch=N",
                        src->lines.name, line[ALL], v[ALL], made);
     for (int i = 0; i < SETTINGS && line[ALL] && parts; i++)
         rp_imported_count(d, settings[i].fact, v[i], line[i]);

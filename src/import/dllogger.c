@@ -1,6 +1,7 @@
-/* NVIDIA DLLogger: `DLLL {"timestamp": "1600180153.47", "elapsedtime": "1.2", "datetime": "...", "type": "LOG", "step": [0, 20],
- * "data": {"train.total_ips": 10007.3}}`. A step is a number, [epoch, step], [] for the summary, or "PARAMETER" for settings. Which
- * metric is the rate differs from model to model: rp_rate_rank(). What "batch_size" counts differs too, so it is not used. */
+/* NVIDIA DLLogger: `DLLL {"timestamp": "1600180153.47", "elapsedtime": "1.2", "datetime": "...", "type": "LOG", "step":
+ * [0, 20], "data": {"train.total_ips": 10007.3}}`. A step is a number, [epoch, step], [] for the summary, or
+ * "PARAMETER" for settings. Which metric is the rate differs from model to model: rp_rate_rank(). What "batch_size"
+ * counts differs too, so it is not used. */
 #include "base/text.h"
 #include "import/import.h"
 #include "import/scan.h"

@@ -1,9 +1,10 @@
-/* Logs of DLPerf and OneFlow-Benchmark: one log per run of any of several programs; directory and file name contain the rest:
+/* Logs of DLPerf and OneFlow-Benchmark: one log per run of any of several programs; directory and file name contain the
+ * rest:
  *
  *     .../2n8g/bert_b32_fp32_1.log      2 nodes of 8 GPUs, batch 32 per device, fp32, the first of several repeats
  *
- * What each program prints per step is a row of dialects[]; the first row that a line fits decides for the whole log. The windows are those
- * of DLPerf's own scripts, so that a log gives the figure that was published for it. */
+ * What each program prints per step is a row of dialects[]; the first row that a line fits decides for the whole log.
+ * The windows are those of DLPerf's own scripts, so that a log gives the figure that was published for it. */
 #include "base/json.h"
 #include "import/import.h"
 #include "import/scan.h"

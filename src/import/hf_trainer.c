@@ -1,10 +1,13 @@
-/* Trainer of Hugging Face transformers: what it prints, or trainer_state.json beside the model. Steps have no times; the end has
+/* Trainer of Hugging Face transformers: what it prints, or trainer_state.json beside the model. Steps have no times;
+ * the end has
  *
- *     {'train_runtime': 225.8005, 'train_samples_per_second': 3.543, 'train_steps_per_second': 0.886, 'train_loss': 1.2, 'epoch': 0.32}
+ *     {'train_runtime': 225.8005, 'train_samples_per_second': 3.543, 'train_steps_per_second': 0.886, 'train_loss':
+ *     1.2, 'epoch': 0.32}
  *
- * Both rates are those of the *planned* steps (max_steps) over the seconds of this call, evaluation and saving included: they are false
- * where a training stopped early or was resumed. So the steps that were done are looked for (TrainOutput(global_step=...), global_step),
- * and those that a resumed training did not do again; samples are held against steps x batch. */
+ * Both rates are those of the *planned* steps (max_steps) over the seconds of this call, evaluation and saving
+ * included: they are false where a training stopped early or was resumed. So the steps that were done are looked for
+ * (TrainOutput(global_step=...), global_step), and those that a resumed training did not do again; samples are held
+ * against steps x batch. */
 #include "base/json.h"
 #include "base/text.h"
 #include "import/import.h"
@@ -192,7 +195,8 @@ static int hf_line(struct rp_import_source *src, void *state, char *line, size_t
 
 /* ---- trainer_state.json ---- */
 
-/* Python writes NaN and Infinity, which JSON does not have, for a loss or norm that overflowed: something of the same length. */
+/* Python writes NaN and Infinity, which JSON does not have, for a loss or norm that overflowed: something of the same
+ * length. */
 static void mend_json(char *p)
 {
     for (int in_text = 0; *p; p++) {
@@ -330,8 +334,8 @@ static int check_epoch(const struct ending *e, const char *name, int64_t planned
                    name, e->line, e->epoch.v, examples, steps, batch, planned);
 }
 
-/* Samples by the rate of the log against steps x batch; each epoch may end with a smaller batch. 1 if they agree, or the batch is
- * unknown; 0 if the command line chooses; else two readings. */
+/* Samples by the rate of the log against steps x batch; each epoch may end with a smaller batch. 1 if they agree, or
+ * the batch is unknown; 0 if the command line chooses; else two readings. */
 static int check_samples(struct rp_imported *d, const struct ending *e, const char *name, int64_t planned,
                          int64_t batch, struct rp_err *err)
 {

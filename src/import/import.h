@@ -1,12 +1,13 @@
 /* Importers: logs of other programs as comparable results, unsigned, each figure with its line in the log.
  *
  * What:    one table of formats (formats.def), one file per format, one document out.
- * Flow:    files -> lines.h -> importer -> imported.h -> {"schema": "repro-imported/1", "provenance", "rows", "unsigned": true}.
+ * Flow:    files -> lines.h -> importer -> imported.h -> {"schema": "repro-imported/1", "provenance", "rows",
+ *          "unsigned": true}.
  * Owner:   struct rp_import owns drafts and sources; zero-initialise it, rp_import_fini().
  * Extend:  a format is a row of formats.def, whose head has the rest.
  *
- * Throughput is computed again from raw times where a log has them; the log's own figure is kept next to it, with a note where the two
- * disagree. What a log does not contain stays absent.
+ * Throughput is computed again from raw times where a log has them; the log's own figure is kept next to it, with a
+ * note where the two disagree. What a log does not contain stays absent.
  */
 #pragma once
 

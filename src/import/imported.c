@@ -76,7 +76,8 @@ static void add_value(struct rp_imported *d, const char *key, json_t *v, int64_t
             rp_imported_note(d, "%s is %s, but line %" PRId64 " has %s", key, rp_excerpt(one, kept.data), line,
                              rp_excerpt(two, other.data));
         else
-            rp_imported_note(d, "%s is %s, but the name of the file has %s", key, rp_excerpt(one, kept.data), rp_excerpt(two, other.data));
+            rp_imported_note(d, "%s is %s, but the name of the file has %s", key, rp_excerpt(one, kept.data),
+                             rp_excerpt(two, other.data));
     }
     json_decref(v);
 }
@@ -149,7 +150,8 @@ const char *rp_imported_get_text(const struct rp_imported *d, const char *key)
     return json_string_value(json_object_get(d->row, key));
 }
 
-void rp_imported_throughput(struct rp_imported *d, double value, const char *unit, int64_t first_line, int64_t last_line)
+void rp_imported_throughput(struct rp_imported *d, double value, const char *unit, int64_t first_line,
+                            int64_t last_line)
 {
     init_draft(d);
     d->value = value;
@@ -205,7 +207,9 @@ const char *rp_imported_unit(const struct rp_imported *d)
     static const char *const sequences[] = {"bert", "gpt", "llama", NULL};
     static const char *const images[] = {"resnet", "rn50", "vgg", "inception", "efficientnet", NULL};
     const char *model = rp_imported_get_text(d, "model");
-    return model && mentions(model, sequences) ? "sequences/s" : model && mentions(model, images) ? "images/s" : "samples/s";
+    return model && mentions(model, sequences) ? "sequences/s"
+           : model && mentions(model, images)  ? "images/s"
+                                               : "samples/s";
 }
 
 const char *rp_unit_of(const char *word)
@@ -223,11 +227,11 @@ int rp_rate_rank(const char *name)
 {
     static const char *const before[] = {"training", "train", "average", "avg", "mean"};
     static const char *const names[] = {
-        "sequences_per_second", "sequences_per_sec", "sequences/s", "sequences/sec", "seq/s", "seqs_per_sec", "throughput",
-        "throughput_train", "total_ips", "compute_ips", "ips", "samples_per_second", "samples_per_sec", "samples/s", "samples/sec",
-        "samples_per_s", "examples_per_second", "examples_per_sec", "examples/s", "examples/sec", "images_per_second", "images_per_sec",
-        "images/s", "images/sec", "imgs_per_sec", "imgs/s", "img/s", "img/sec", "tokens_per_second", "tokens_per_sec",
-        "tokens/s", "tokens/sec", "tok/s",
+        "sequences_per_second", "sequences_per_sec", "sequences/s", "sequences/sec", "seq/s", "seqs_per_sec",
+        "throughput", "throughput_train", "total_ips", "compute_ips", "ips", "samples_per_second", "samples_per_sec",
+        "samples/s", "samples/sec", "samples_per_s", "examples_per_second", "examples_per_sec", "examples/s",
+        "examples/sec", "images_per_second", "images_per_sec", "images/s", "images/sec", "imgs_per_sec", "imgs/s",
+        "img/s", "img/sec", "tokens_per_second", "tokens_per_sec", "tokens/s", "tokens/sec", "tok/s",
     };
     int of_training = 0;
     for (size_t i = 0; i < sizeof before / sizeof *before;) {
@@ -246,7 +250,8 @@ int rp_rate_rank(const char *name)
     return -1;
 }
 
-void rp_imported_units(const struct rp_imported *d, const char *given, const char *rate_unit, const char **unit, const char **of_rate)
+void rp_imported_units(const struct rp_imported *d, const char *given, const char *rate_unit, const char **unit,
+                       const char **of_rate)
 {
     *unit = given ? given : rp_imported_unit(d);
     *of_rate = !rate_unit || strcmp(rate_unit, "samples/s") == 0 ? *unit : rate_unit;
@@ -274,14 +279,16 @@ int rp_imported_set(struct rp_imported *d, const char *assignment, struct rp_err
             rp_imported_text(d, key, equals + 1, RP_DRAFT_GIVEN);
             return 0;
         }
-        const int64_t least = strcmp(key, "gpus_per_node") != 0; /* a machine may have no GPU; other counts start at 1 */
+        /* a machine may have no GPU; other counts start at 1 */
+        const int64_t least = strcmp(key, "gpus_per_node") != 0;
         const char *end = rp_scan_count(equals + 1, &count);
         if (!end || *end || count < least || equals[1] < '0' || equals[1] > '9') /* it skips blanks */
-            return rp_fail(err, RP_USAGE, "--set %s: '%s' is not a whole number %s 0", key, rp_excerpt(shown, equals + 1),
-                           least ? "above" : "from");
+            return rp_fail(err, RP_USAGE, "--set %s: '%s' is not a whole number %s 0", key,
+                           rp_excerpt(shown, equals + 1), least ? "above" : "from");
         rp_imported_count(d, key, count, RP_DRAFT_GIVEN);
         return 0;
     }
-    return rp_fail(err, RP_USAGE, "--set: unknown key '%s'%s%s%s; 'repro help import' lists the keys", rp_excerpt(shown, key),
-                   near.best ? ", did you mean '" : "", near.best ? near.best : "", near.best ? "'" : "");
+    return rp_fail(err, RP_USAGE, "--set: unknown key '%s'%s%s%s; 'repro help import' lists the keys",
+                   rp_excerpt(shown, key), near.best ? ", did you mean '" : "", near.best ? near.best : "",
+                   near.best ? "'" : "");
 }

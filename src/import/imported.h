@@ -22,8 +22,9 @@
 struct rp_imported {
     json_t *row;   /* {"label", ..., "throughput", "samples"}; an absent key is unknown */
     json_t *from;  /* key -> number of a line, [first, last], "name of the file" or "command line" */
+    /* {"printed": {"value", "unit", "count"}: the log's own rate, "window": {"steps", "seconds"}}; NULL: nothing */
     json_t *
-        extra; /* {"printed": {"value", "unit", "count"}: the log's own rate, "window": {"steps", "seconds"}}; NULL: nothing */
+        extra;
     double value;       /* the throughput; NaN, or 0 in a new one: none */
     char unit[40];      /* of it */
     int64_t line;       /* its first; 0: none */
@@ -57,11 +58,11 @@ void rp_imported_real(struct rp_imported *d, const char *key, double value, int6
 void rp_imported_infer(struct rp_imported *d);
 /* "sequences/s" or "images/s" if the model is known to have these, else "samples/s". */
 const char *rp_imported_unit(const struct rp_imported *d);
-/* How certainly a metric or column of that name is the training throughput, 0 most; -1: it is not. "samples_per_second", "img/s", with
- * or without "train_", "training.", "average_" before it, in any case. */
+/* How certainly a metric or column of that name is the training throughput, 0 most; -1: it is not.
+ * "samples_per_second", "img/s", with or without "train_", "training.", "average_" before it, in any case. */
 int rp_rate_rank(const char *name);
-/* The unit of samples, and that of a rate of this name: `given`, else by model and name. A sample is a sequence or an image if either
- * indicates it. */
+/* The unit of samples, and that of a rate of this name: `given`, else by model and name. A sample is a sequence or an
+ * image if either indicates it. */
 void rp_imported_units(const struct rp_imported *d, const char *given, const char *rate_unit, const char **unit,
                        const char **of_rate);
 /* The unit of a rate in words of other programs ("img/s", "seq/s", "tokens_per_sec"), or NULL. */

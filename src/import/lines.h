@@ -30,7 +30,8 @@ int rp_lines_open(struct rp_lines *l, const char *path, const char *name,
                   struct rp_err *err) rp_must_check; /* a regular file */
 void rp_lines_memory(struct rp_lines *l, const char *name, const void *data, size_t size);
 void rp_lines_fini(struct rp_lines *l);
-/* 1: a line, without its end, terminated by NUL, NULs in it replaced by '?'. 0: the end. -1: unreadable, or a line is too long. */
+/* 1: a line, without its end, terminated by NUL, NULs in it replaced by '?'. 0: the end. -1: unreadable, or a line is
+ * too long. */
 int rp_lines_next(struct rp_lines *l, char **line, size_t *size, struct rp_err *err) rp_must_check;
 void rp_lines_digest(char out[RP_SHA256_HEX], struct rp_lines *l); /* of all bytes read; once, at the end */
 

@@ -1,12 +1,17 @@
-/* Megatron-LM's training log (github.com/NVIDIA/Megatron-LM, megatron/training/training.py, training_log()) and what is derived from it:
+/* Megatron-LM's training log (github.com/NVIDIA/Megatron-LM, megatron/training/training.py, training_log()) and what is
+ * derived from it:
  *
- *     [2024-04-06 03:02:18] iteration       72/     100 | consumed samples:   9216 | elapsed time per iteration (ms): 5470.7 | ...
- *     Training epoch 0, iteration 121/149 | lr: 3e-05 | consumed_samples: 122 | ... | train_step_timing in s: 0.03163 | val_loss: 4.106
+ *     [2024-04-06 03:02:18] iteration       72/     100 | consumed samples:   9216 | elapsed time per iteration (ms):
+ *                                                                             5470.7 | ...
+ *     Training epoch 0, iteration 121/149 | lr: 3e-05 | consumed_samples: 122 | ... | train_step_timing in s: 0.03163 |
+ *     val_loss: 4.106
  *
- * The first has the mean time of the iterations since the line before, the second (NeMo) that of one. Older versions have no time in
- * front. Facts come from the arguments that Megatron prints: `  seq_length ...................................... 2048`.
+ * The first has the mean time of the iterations since the line before, the second (NeMo) that of one. Older versions
+ * have no time in front. Facts come from the arguments that Megatron prints: ` seq_length
+ * ...................................... 2048`.
  *
- * Consumed samples have to rise by iterations x global batch, and durations may not add up to more than the times of the lines. */
+ * Consumed samples have to rise by iterations x global batch, and durations may not add up to more than the times of
+ * the lines. */
 #include "base/text.h"
 #include "import/printed.h"
 #include "import/scan.h"

@@ -1,6 +1,7 @@
-/* nccl-tests: one result per size, out of place and in place. What it prints is a table whose head line names the columns (they differ from
- * version to version); its -J file is one JSON object, which also has the whole environment of the process: nothing of that is used.
- * Bandwidth is computed again from size and time; algorithm bandwidth times a factor of the collective and the ranks is bus bandwidth. */
+/* nccl-tests: one result per size, out of place and in place. What it prints is a table whose head line names the
+ * columns (they differ from version to version); its -J file is one JSON object, which also has the whole environment
+ * of the process: nothing of that is used. Bandwidth is computed again from size and time; algorithm bandwidth times a
+ * factor of the collective and the ranks is bus bandwidth. */
 #include "base/json.h"
 #include "base/text.h"
 #include "import/import.h"
@@ -197,7 +198,8 @@ static double number_of(const char *word)
     return end && !*end ? v : NAN;
 }
 
-/* A size and a count, or the beginning of such a line. Messages of NCCL, dates and names of hosts may begin with a digit too. */
+/* A size and a count, or the beginning of such a line. Messages of NCCL, dates and names of hosts may begin with a
+ * digit too. */
 static int is_row(char *const *word, int n)
 {
     for (int i = 0; i < n && i < 2; i++)

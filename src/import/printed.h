@@ -26,7 +26,8 @@ struct rp_printed_part {
     char kept;
 };
 
-/* The next step of a line: `mark`, a number, and what `follows` accepts: its end or NULL. p is zeroed before the first. */
+/* The next step of a line: `mark`, a number, and what `follows` accepts: its end or NULL. p is zeroed before the
+ * first. */
 int rp_printed_next(struct rp_printed_part *p, char *line, const char *mark, const char *(*follows)(const char *p));
 /* The number between two texts; NaN where it is not there. */
 double rp_printed_real(const char *text, const char *before, const char *after);

@@ -1,6 +1,8 @@
-/* torchtitan: `[titan] 2025-06-04 11:02:49,027 - root - INFO - step: 10  loss: 10.4260  memory: ...  tps: 6,344  tflops: ...`, colored
- * perhaps. "tps" is tokens per second *and device*, without evaluation and checkpoints; older versions call it wps. The times of the
- * lines count. Later versions give the batch in tokens: it becomes sequences if it is a whole number of them. */
+/* torchtitan, perhaps colored:
+ *   [titan] 2025-06-04 11:02:49,027 - root - INFO - step: 10  loss: 10.4260  memory: ...  tps: 6,344  tflops: ...
+ * "tps" is tokens per second *and device*, without evaluation and checkpoints; older versions call it wps. The
+ * times of the lines count. Later versions give the batch in tokens: it becomes sequences if it is a whole number of
+ * them. */
 #include "import/import.h"
 #include "import/scan.h"
 #include "import/window.h"

@@ -1,11 +1,14 @@
 /* The timed window of a log: its first and last line, and the throughput between them.
  *
- * What:    steps with the time at their end, with their own duration, or with nothing but a printed rate; throughput from the best of them.
- * Flow:    rp_window_step() for every line with a step -> rp_window_finish() -> throughput, samples, window, estimator of a result.
+ * What:    steps with the time at their end, with their own duration, or with nothing but a printed rate; throughput
+ *          from the best of them.
+ * Flow:    rp_window_step() for every line with a step -> rp_window_finish() -> throughput, samples, window, estimator
+ *          of a result.
  * Owner:   struct rp_log_window owns its samples; zero-initialise it, rp_window_fini().
  * Extend:  another source of time is a branch of rp_window_finish(); it has to be named in the estimator.
  *
- * With times:      samples of the steps after the first line of the window, over the seconds between its first line and its last.
+ * With times:      samples of the steps after the first line of the window, over the seconds between its first line and
+ *                  its last.
  * With durations:  samples of all steps of the window over the sum of their durations.
  * With rates only: their harmonic mean (samples over seconds if every rate covers as many samples), named as such.
  */
@@ -48,10 +51,11 @@ struct rp_log_window {
 void rp_window_fini(struct rp_log_window *w);
 int rp_window_step(struct rp_log_window *w, const struct rp_step *s, const struct rp_lines *at,
                    struct rp_err *err) rp_must_check;
-/* Needs global_batch (rp_imported_infer() is called) unless there are rates only. unit: of samples. RP_MALFORMED where the window is empty.
+/* Needs global_batch (rp_imported_infer() is called) unless there are rates only. unit: of samples. RP_MALFORMED where
+ * the window is empty.
  */
 int rp_window_finish(struct rp_log_window *w, struct rp_imported *d, const char *unit, const char *rate_unit,
                      const struct rp_lines *at, struct rp_err *err) rp_must_check;
-/* A note where what the log itself prints is more than half a percent off the throughput. Tokens count as samples where the sequence length
- * is known. where: "in its summary". */
+/* A note where what the log itself prints is more than half a percent off the throughput. Tokens count as samples where
+ * the sequence length is known. where: "in its summary". */
 void rp_window_disagree(struct rp_imported *d, double printed, const char *unit, const char *where);

@@ -11,10 +11,12 @@
 #include "base/err.h"
 
 struct rp_form_opts {
-    const char *name;                    /* of the job, and the beginning of other names: a DNS label of at most 40 characters */
+    /* of the job, and the beginning of other names: a DNS label of at most 40 characters */
+    const char *name;
     const char *image, *recipe;          /* image: NULL if none was given */
     long nodes, ranks_per_node, gpus_per_node; /* gpus_per_node 0: no GPUs */
-    long accumulation;                   /* train.accumulation_steps that gives every rank a micro-batch; 0: the recipe's */
+    /* train.accumulation_steps that gives every rank a micro-batch; 0: the recipe's */
+    long accumulation;
 };
 
 struct rp_form {

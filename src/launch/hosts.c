@@ -40,7 +40,8 @@ static const char *find_host(const char *text, size_t *n, const char **rest)
         *rest = text[1 + *n] ? text + 2 + *n : NULL;
         return text + 1;
     }
-    *n = colon && !strchr(colon + 1, ':') ? (size_t)(colon - text) : strlen(text); /* several colons: an address of IPv6 */
+    *n = colon && !strchr(colon + 1, ':') ? (size_t)(colon - text)
+                                          : strlen(text); /* several colons: an address of IPv6 */
     *rest = text + *n;
     return text;
 }

@@ -3,7 +3,8 @@
  * What:    "node1,me@node2:4,[2001:db8::7]:2" as a list; which of them is this machine.
  * Flow:    --hosts -> rp_hosts_parse() -> ssh.h starts a process of the job on every host but this one.
  * Owner:   struct rp_hosts owns its list.
- * Extend:  another form of a name is a case in parse_host(). What is not a letter, a digit or one of a few signs is refused: nothing in a
+ * Extend:  another form of a name is a case in parse_host(). What is not a letter, a digit or one of a few signs is
+ *          refused: nothing in a
  * name is an option or text of a shell.
  */
 #pragma once

@@ -99,11 +99,13 @@ int rp_join_open(struct rp_join *j, const struct rp_join_opts *o, struct rp_err 
 
 /* To one process (members: only 0) or to all others. Returns before it has arrived; a body has at most RP_FRAME_MAX
  * bytes. */
-int rp_join_send(struct rp_join *j, int member, enum rp_frame type, const json_t *body, struct rp_err *err) rp_must_check;
+int rp_join_send(struct rp_join *j, int member, enum rp_frame type, const json_t *body,
+                 struct rp_err *err) rp_must_check;
 int rp_join_broadcast(struct rp_join *j, enum rp_frame type, const json_t *body, struct rp_err *err) rp_must_check;
 /* The next message: 1, its sender and a new reference in *body; 0: none within timeout_ms; -1: somebody is gone, or
  * ended the job. A frame RP_FRAME_BYE comes once from everyone who closes in order. */
-int rp_join_next(struct rp_join *j, int timeout_ms, int *member, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
+int rp_join_next(struct rp_join *j, int timeout_ms, int *member, enum rp_frame *type, json_t **body,
+                 struct rp_err *err) rp_must_check;
 /* Sends and answers heartbeats for up to timeout_ms; messages are kept for rp_join_next(), and so is a failure. */
 void rp_join_tend(struct rp_join *j, int timeout_ms);
 /* What to poll() together with other descriptors before rp_join_next(j, 0, ...): how many were written, at most `max`.

@@ -9,8 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HANDSHAKE_MS = 5000, STEP_MS = 100, REFUSED_NS = 1000000000, FIRST_WAIT_MS = 50, LONGEST_WAIT_MS = 1000, DECISION_MS = 15000 };
-enum { JOINED = 1, DROPPED }; /* the world is complete; rank 0 closed the connection without a word, as if many strangers connect at once */
+enum {
+    HANDSHAKE_MS = 5000, STEP_MS = 100, REFUSED_NS = 1000000000, FIRST_WAIT_MS = 50, LONGEST_WAIT_MS = 1000,
+    DECISION_MS = 15000
+};
+/* the world is complete; rank 0 closed the connection without a word, as if many strangers connect at once */
+enum { JOINED = 1, DROPPED };
 
 struct follow {
     struct rp_join *j;
@@ -66,8 +70,8 @@ static int is_refusal(const struct rp_err *e)
     return e->code == RP_SIGNATURE || e->code == RP_MALFORMED;
 }
 
-/* Every host in turn. A listener without the key may be a job that ended a moment ago, or another program: for some seconds it is asked
- * again. */
+/* Every host in turn. A listener without the key may be a job that ended a moment ago, or another program: for some
+ * seconds it is asked again. */
 static struct rp_channel *try_all(struct follow *s)
 {
     const struct rp_rendezvous *r = s->o->where;
@@ -79,8 +83,9 @@ static struct rp_channel *try_all(struct follow *s)
             return c;
         if (is_refusal(&why))
             rp_fail(&s->last, why.code, "%s port %d: %s", r->host[i].host, r->port, why.msg);
-        else if (!i && !(s->last.code && rp_now_ns() >= s->o->deadline)) /* an attempt that the deadline cut short says less */
-            s->last = why; /* names the address itself */
+        else if (!i && !(s->last.code &&
+                         rp_now_ns() >= s->o->deadline)) /* an attempt that the deadline cut short says less */
+            s->last = why;                               /* names the address itself */
         refused |= is_refusal(&why);
     }
     s->refused_ns = !refused ? 0 : s->refused_ns ? s->refused_ns : rp_now_ns();
@@ -175,7 +180,8 @@ int rp_join_follow(struct rp_join *j, const struct rp_join_opts *o, json_t *own,
         if (!c)
             return -1;
         rp_join_link_open(j->link, c);
-        if (rp_join_link_send(j->link, RP_FRAME_JOIN, own, err) < 0 && err->code == RP_BUG) /* a broken connection shows in what follows */
+        /* a broken connection shows in what follows */
+        if (rp_join_link_send(j->link, RP_FRAME_JOIN, own, err) < 0 && err->code == RP_BUG)
             return -1;
         decided = wait_decision(&s, j->link, err);
         if (decided == DROPPED) {

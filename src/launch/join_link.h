@@ -18,7 +18,8 @@
 struct rp_join_link {
     struct rp_channel *channel;   /* NULL: closed */
     struct rp_buf in, out;
-    size_t in_at, out_at;         /* bytes of in: [in_at, size) are not taken yet; of out: [out_at, size) are not sent yet */
+    /* bytes of in: [in_at, size) are not taken yet; of out: [out_at, size) are not sent yet */
+    size_t in_at, out_at;
     uint64_t taken;               /* frames */
     uint64_t heard_ns, sent_ns;   /* when bytes last came, and when a frame was last sent */
     int more, finished, farewell; /* in may hold more than was read; the other side ended; it sent BYE */
@@ -33,7 +34,8 @@ int rp_join_link_send(struct rp_join_link *l, enum rp_frame type, const json_t *
 int rp_join_link_pump(struct rp_join_link *l, struct rp_err *err) rp_must_check;
 /* 1: a frame; 0: none yet; -1: RP_MALFORMED. */
 int rp_join_link_take(struct rp_join_link *l, enum rp_frame *type, json_t **body, struct rp_err *err) rp_must_check;
-int rp_join_link_beat(struct rp_join_link *l, uint64_t now, struct rp_err *err) rp_must_check; /* if nothing was sent for a second */
+/* if nothing was sent for a second */
+int rp_join_link_beat(struct rp_join_link *l, uint64_t now, struct rp_err *err) rp_must_check;
 int rp_join_link_is_flushed(const struct rp_join_link *l);
 short rp_join_link_events(const struct rp_join_link *l);
 
@@ -48,6 +50,8 @@ int rp_join_check(struct rp_join_request *m, const json_t *join, int size, struc
 void rp_join_make_world(struct rp_join *j, const struct rp_join_request *joins);
 json_t *rp_join_world_json(const struct rp_join *j);
 int rp_join_parse_world(struct rp_join *j, const json_t *world, struct rp_err *err) rp_must_check;
-int rp_join_answer_clock(const struct rp_join *j, struct rp_join_link *l, const json_t *body, struct rp_err *err) rp_must_check; /* CLOCK */
-json_t *rp_join_reason(const struct rp_err *reason); /* body of ABORT */
+/* CLOCK */
+int rp_join_answer_clock(const struct rp_join *j, struct rp_join_link *l, const json_t *body,
+                         struct rp_err *err) rp_must_check;
+json_t *rp_join_reason(const struct rp_err *reason);             /* body of ABORT */
 int rp_join_read_reason(const json_t *body, struct rp_err *err); /* and back: -1, as rp_fail() */

@@ -87,8 +87,8 @@ static int read_node(const struct launcher_row *r, int64_t *node)
     return 1;
 }
 
-/* PyTorchJob's WORLD_SIZE is replicas times PET_NPROC_PER_NODE, in releases without the second: replicas. "1:4" of an elastic job is not
- * a number. */
+/* PyTorchJob's WORLD_SIZE is replicas times PET_NPROC_PER_NODE, in releases without the second: replicas. "1:4" of an
+ * elastic job is not a number. */
 static int64_t count_nodes(const struct launcher_row *r, const struct rp_launch_opts *o, int64_t per_node,
                            const char **variable)
 {
@@ -163,7 +163,8 @@ static int read_ranks(struct rp_launch *l, const struct launcher_row *r, const s
         return 0;
     if (!sized && strcmp(r->id, "mpich") != 0) /* whose process manager tells it */
         return without_size(l, r, o, err);
-    if (strcmp(r->id, "srun") == 0 && l->size < 2) /* a task of its own: the step of an interactive shell, or of another launcher */
+    /* a task of its own: the step of an interactive shell, or of another launcher */
+    if (strcmp(r->id, "srun") == 0 && l->size < 2)
         return 0;
     l->size = sized ? l->size : 0;
     l->local_rank = number_or(r->local_rank, -1);
@@ -241,9 +242,8 @@ static int check_batch(struct rp_launch *l, const struct rp_launch_opts *o, stru
     if (!getenv("SLURM_JOB_ID") || getenv("SLURM_STEP_ID") || (tasks < 2 && nodes < 2)) {
         if (o->several && !is_one_task)
             l->note = "a key of the job is given, and nothing tells which of its processes this is: give --rank-from "
-                      "and --size-from with the "
-                      "launcher's variables, or --nodes and --node-rank; for a run of one process unset REPRO_JOB_KEY "
-                      "and leave --job-key out";
+                      "and --size-from with the launcher's variables, or --nodes and --node-rank; for a run of one "
+                      "process unset REPRO_JOB_KEY and leave --job-key out";
         return 0;
     }
     l->note = "the allocation has several tasks or nodes, and this is one process: srun starts one for each task";
@@ -332,7 +332,8 @@ int rp_launch_detect(struct rp_launch *l, const struct rp_launch_opts *given, st
         struct rp_launch found;
         if (o->launcher && strcmp(o->launcher, rows[i].id) != 0)
             continue;
-        if (l->launcher && (rows[i].kind != l->kind || is_pod(&rows[i]))) /* launchers of ranks, and operators, run within pods */
+        /* launchers of ranks, and operators, run within pods */
+        if (l->launcher && (rows[i].kind != l->kind || is_pod(&rows[i])))
             continue;
         struct rp_err ignored; /* of a set of variables that describes the job less well than the one found */
         int n = read_row(&found, &rows[i], o, l->launcher ? &ignored : err);

@@ -158,7 +158,8 @@ static int hint_mpich(struct rp_rendezvous *r, const struct rp_launch *l, struct
 static int hint_pytorchjob(struct rp_rendezvous *r, const struct rp_launch *l, struct rp_err *err)
 {
     (void)l, (void)err;
-    set_job(r, "pytorchjob", "pytorchjob", number_of("pytorchjob")); /* the master's MASTER_ADDR may be localhost: nothing is in common */
+    /* the master's MASTER_ADDR may be localhost: nothing is in common */
+    set_job(r, "pytorchjob", "pytorchjob", number_of("pytorchjob"));
     add_host(r, "MASTER_ADDR", getenv("MASTER_ADDR"));
     return 0;
 }
@@ -172,7 +173,8 @@ static int hint_trainer(struct rp_rendezvous *r, const struct rp_launch *l, stru
     return 0;
 }
 
-/* "JOB-3" or "SET-job-1-3", and "JOB-3.SERVICE.namespace.svc..." by /etc/hosts: the same with the numbers 0. numbers: how many there are.
+/* "JOB-3" or "SET-job-1-3", and "JOB-3.SERVICE.namespace.svc..." by /etc/hosts: the same with the numbers 0. numbers:
+ * how many there are.
  */
 static void add_pod(struct rp_rendezvous *r, int numbers)
 {
@@ -310,8 +312,8 @@ static int check_hosts(const struct rp_rendezvous *r, struct rp_err *err)
                    r->host[0].host, r->source);
 }
 
-/* To those that process 0 has started: an address that a user gave, else all of this machine. Hosts that are this machine as well, as when
- * several are tried on one, may share nothing but loopback. */
+/* To those that process 0 has started: an address that a user gave, else all of this machine. Hosts that are this
+ * machine as well, as when several are tried on one, may share nothing but loopback. */
 static int publish_by_talk(const struct rp_rendezvous *r, int port, struct rp_err *err)
 {
     json_t *all = r->given ? json_pack("[s]", r->host[0].host) : rp_address_own();

@@ -1,17 +1,19 @@
 /* Where the processes of a job meet: the address of rank 0's control channel, and the id of the job.
  *
  * What:    --join HOST:PORT, else what the launcher offers: a host, and something that only this job has.
- * Flow:    struct rp_launch -> rp_rendezvous_find() -> join.c: rank 0 listens at .port (and publishes it, under Hydra), the others try
- *          every .host in turn.
+ * Flow:    struct rp_launch -> rp_rendezvous_find() -> join.c: rank 0 listens at .port (and publishes it, under Hydra),
+ *          the others try every .host in turn.
  * Owner:   rp_rendezvous_fini() closes what the search opened.
  * Extend:  a launcher is a function hint_ROW() in rendezvous.c.
  *
- * The port, unless --port or --join gives one: 61440 + N % 4096, above the ports that kernels hand out by themselves. N is
+ * The port, unless --port or --join gives one: 61440 + N % 4096, above the ports that kernels hand out by themselves. N
+ * is
  *     srun       job id + 257 * step id          torchrun   of "run id:restart count:MASTER_PORT"
  *     openmpi    job family (job id / 65536)     the others of the id of their row
  *     mpich      none: rank 0 takes any port and publishes it through Hydra
  *     --hosts    likewise, through ssh
- * where "of" is the first 8 bytes of the SHA-256 as a big-endian number. MASTER_PORT itself is never used: torchrun's agent holds it.
+ * where "of" is the first 8 bytes of the SHA-256 as a big-endian number. MASTER_PORT itself is never used: torchrun's
+ * agent holds it.
  */
 #pragma once
 
@@ -23,7 +25,8 @@
 
 enum { RP_RENDEZVOUS_HOSTS = 8 };
 
-/* How process 0 tells the others where it listens, where it has started them: {"port", "addresses": [...], "given": --join names the one}.
+/* How process 0 tells the others where it listens, where it has started them: {"port", "addresses": [...], "given":
+ * --join names the one}.
  */
 struct rp_rendezvous_talk {
     void *arg;
@@ -51,9 +54,10 @@ struct rp_rendezvous {
 };
 
 /* May ask Hydra for the size of the job, which it puts into *l. RP_USAGE: nothing names a host. */
-int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struct rp_rendezvous_opts *o /* or NULL */, uint64_t deadline,
-                       struct rp_err *err) rp_must_check;
-/* Rank 0, once it listens at `port`: fails if the others would look for it elsewhere. Waits for all of them under Hydra. */
+int rp_rendezvous_find(struct rp_rendezvous *r, struct rp_launch *l, const struct rp_rendezvous_opts *o /* or NULL */,
+                       uint64_t deadline, struct rp_err *err) rp_must_check;
+/* Rank 0, once it listens at `port`: fails if the others would look for it elsewhere. Waits for all of them under
+ * Hydra. */
 int rp_rendezvous_publish(struct rp_rendezvous *r, int port, uint64_t deadline, struct rp_err *err) rp_must_check;
 /* The others, before they connect: fills host and port under Hydra, else does nothing. */
 int rp_rendezvous_learn(struct rp_rendezvous *r, uint64_t deadline, struct rp_err *err) rp_must_check;

@@ -67,9 +67,10 @@ struct rp_ssh {
 
 /* No questions, no forwarding, no shared connection that would outlive the job; a connection that breaks ends within
  * seconds. */
-static const char *const fixed_words[] = {"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=2",
-                                          "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "-o", "ControlMaster=no", "-o",
-                                          "ClearAllForwardings=yes", "-o", "EscapeChar=none", "--"};
+static const char *const fixed_words[] = {"-T", "-a", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o",
+                                          "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3", "-o",
+                                          "LogLevel=ERROR", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes",
+                                          "-o", "EscapeChar=none", "--"};
 
 int rp_ssh_words(char *words[RP_SSH_WORDS], char *command, const char *host, struct rp_err *err)
 {

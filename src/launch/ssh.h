@@ -1,6 +1,7 @@
 /* Processes of a job on other hosts: the program copies itself there and starts itself, by the system's ssh.
  *
- * What:    one ssh a host, until its process of the job runs, and then its lines on our standard error, until it has ended.
+ * What:    one ssh a host, until its process of the job runs, and then its lines on our standard error, until it has
+ *          ended.
  * Flow:    rp_ssh_start() runs `ssh ... -- HOST "sh"`, sends remote_start.sh and, where it is missing, this program,
  *          which then reads frames: HOST, who it is (cli/host_process.c), then what rp_ssh_tell() sends. A thread reads
  *          and writes. rp_ssh_end() waits for all.
@@ -8,8 +9,9 @@
  * Extend:  an option of ssh is a word of fixed_words[]; an answer of a host's shell is a line in remote_start.sh and a
  *          case of take_answer(); a host that behaves in another way is a name in tests/cli/ranks/played_ssh.inc.
  *
- * Nothing secret is in the arguments or the environment of a process: the key of the job is in the HOST frame. The process there ends when
- * its standard input does. Every ssh has a session of its own: Ctrl-C reaches this program alone.
+ * Nothing secret is in the arguments or the environment of a process: the key of the job is in the HOST frame. The
+ * process there ends when its standard input does. Every ssh has a session of its own: Ctrl-C reaches this program
+ * alone.
  */
 #pragma once
 
@@ -44,8 +46,10 @@ int rp_ssh_tell(struct rp_ssh *s, enum rp_frame type, const json_t *body, struct
 int rp_ssh_check(struct rp_ssh *s, struct rp_err *err) rp_must_check;
 /* From now on processes end because the job does, and what they write about it is not shown. NULL: nothing to do. */
 void rp_ssh_expect_end(struct rp_ssh *s);
-/* Those that do not end by themselves within some seconds are ended. failed: they have no reason to wait. NULL: nothing to do. */
+/* Those that do not end by themselves within some seconds are ended. failed: they have no reason to wait. NULL: nothing
+ * to do. */
 void rp_ssh_end(struct rp_ssh *s, int failed);
 
-/* The words of one ssh, ended by NULL: those of the command, which is changed, then ours. RP_USAGE: no word, or too many. */
+/* The words of one ssh, ended by NULL: those of the command, which is changed, then ours. RP_USAGE: no word, or too
+ * many. */
 int rp_ssh_words(char *words[RP_SSH_WORDS], char *command, const char *host, struct rp_err *err) rp_must_check;

@@ -75,8 +75,9 @@ static int make_directory(const struct target *t)
     return io(t, "make its directory");
 }
 
-/* In a directory where everybody can write, a file with our name may belong to another user. A ledger that the user named must only belong
- * to that user: symbolic links are followed, it may have several names, and others may write to it. */
+/* In a directory where everybody can write, a file with our name may belong to another user. A ledger that the user
+ * named must only belong to that user: symbolic links are followed, it may have several names, and others may write to
+ * it. */
 static int open_file(const struct target *t, const char *path, int flags, int named)
 {
     struct stat st;
@@ -264,7 +265,8 @@ static int check_earlier_lines(const struct target *t, const char *text, size_t 
 {
     struct before b = {.recipe = recipe, .start = start, .mark = t->mark};
     for (size_t at = 0, n; at < size; at += n + 1) {
-        n = (size_t)((const char *)memchr(text + at, '\n', size - at) - text) - at; /* every line before `size` has its newline */
+        /* every line before `size` has its newline */
+        n = (size_t)((const char *)memchr(text + at, '\n', size - at) - text) - at;
         note_line(&b, text + at, n);
     }
     t->mark->earlier = start ? 0 : b.starts;

@@ -1,5 +1,5 @@
-/* Reading: a line is accepted if it is written as this program writes it, has its own digest, names that of the line before, and is signed
- * by the key of the lines before. */
+/* Reading: a line is accepted if it is written as this program writes it, has its own digest, names that of the line
+ * before, and is signed by the key of the lines before. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"

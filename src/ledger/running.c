@@ -1,6 +1,7 @@
 /* Runs in progress: a lock on one byte each, in a file of their own, which ends with the process however that ends. */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* F_OFD_SETLK: of the open file, so that closing another descriptor of the file does not give it up */
+/* F_OFD_SETLK: of the open file, so that closing another descriptor of the file does not give it up */
+#define _GNU_SOURCE
 #endif
 #include "ledger/inner.h"
 

@@ -1,5 +1,5 @@
-/* What was verified here before, against a bundle: a ledger that only grows has one beginning, one line at each position, and later lines
- * at later times. */
+/* What was verified here before, against a bundle: a ledger that only grows has one beginning, one line at each
+ * position, and later lines at later times. */
 #include "base/text.h"
 #include "ledger/ledger.h"
 #include "run/facts.h"

@@ -1,17 +1,18 @@
-/* BERT pre-training as its authors published it: embeddings (word, position, type), post-LN encoder layers with erf GELU, pooler,
- * masked-language-model head with the tied decoder, next-sentence head.
+/* BERT pre-training as its authors published it: embeddings (word, position, type), post-LN encoder layers with erf
+ * GELU, pooler, masked-language-model head with the tied decoder, next-sentence head.
  *
  * Sizes in comments: B batch, S seq, R = B * S rows, H hidden, I inner, V vocab, P predictions, M = B * P.
  *
- * Dropout sites: 0 embeddings; layer l from 0: 3l+1 attention probabilities, 3l+2 attention output, 3l+3 feed-forward output.
+ * Dropout sites: 0 embeddings; layer l from 0: 3l+1 attention probabilities, 3l+2 attention output, 3l+3 feed-forward
+ * output.
  *
- * Losses of a micro-batch: mlm = weighted_sum(coef, loss) with coef[i] = w[i] / (sum128(w) + 1e-5f), all M slots counted (an unused
- * slot has weight 0); nsp = weighted_sum with coef 1/B; loss = mlm + nsp.
+ * Losses of a micro-batch: mlm = weighted_sum(coef, loss) with coef[i] = w[i] / (sum128(w) + 1e-5f), all M slots
+ * counted (an unused slot has weight 0); nsp = weighted_sum with coef 1/B; loss = mlm + nsp.
  *
- * dy [R, H] is the gradient of the current layer's output: layer norm's backward leaves the residual's gradient in it, and the data
- * gradient that joins the residual is added to it. In mixed precision the gradients of both heads are added in fp32 first
- * (sum). Tensors that are no longer needed are overwritten: norm2.y by the gradient of a dropout's input, mlp.g by gradients
- * of g and u, norm1.kept by the gradient of ctx, mlp.u by that of qkv. */
+ * dy [R, H] is the gradient of the current layer's output: layer norm's backward leaves the residual's gradient in it,
+ * and the data gradient that joins the residual is added to it. In mixed precision the gradients of both heads are
+ * added in fp32 first (sum). Tensors that are no longer needed are overwritten: norm2.y by the gradient of a dropout's
+ * input, mlp.g by gradients of g and u, norm1.kept by the gradient of ctx, mlp.u by that of qkv. */
 #include "base/buf.h"
 #include "model/declare.h"
 #include "model/nn/attention.h"
@@ -33,7 +34,8 @@ struct bert_layer {
 
 struct bert {
     struct rp_net net;
-    int vocab, hidden, layers, heads, inner, positions, types, seq, predictions, batch, rows, slots; /* rows: R, slots: M */
+    /* rows: R, slots: M */
+    int vocab, hidden, layers, heads, inner, positions, types, seq, predictions, batch, rows, slots;
     float eps;
     double hidden_dropout, attention_dropout;
     enum rp_activation act;
@@ -58,7 +60,8 @@ struct bert_input {
     float *coef;                    /* [M] */
     int32_t *cls, *nsp_labels;      /* [B] row of the first token */
     float *nsp_coef;                /* [B] */
-    struct rp_row_groups by_word, by_position, by_type, by_masked, by_cls; /* rows of R, M and B summed into what was looked up */
+    /* rows of R, M and B summed into what was looked up */
+    struct rp_row_groups by_word, by_position, by_type, by_masked, by_cls;
 };
 
 static void configure(struct rp_net *net, const struct rp_recipe *r)
@@ -85,21 +88,24 @@ static void configure(struct rp_net *net, const struct rp_recipe *r)
 static struct rp_attention attention_of(const struct bert *m, const struct bert_input *in, int l)
 {
     int d = m->hidden / m->heads;
-    return (struct rp_attention){.batch = m->batch, .seq = m->seq, .heads = m->heads, .head_dim = d, .scale = 1.0f / sqrtf((float)d),
-                                 .key_mask = in ? in->key_mask : NULL,
+    return (struct rp_attention){.batch = m->batch, .seq = m->seq, .heads = m->heads, .head_dim = d,
+                                 .scale = 1.0f / sqrtf((float)d), .key_mask = in ? in->key_mask : NULL,
                                  .drop = rp_net_dropout(&m->net, m->attention_dropout, 3 * l + 1, m->heads * m->seq)};
 }
 
 #define MATRIX_INIT RP_INIT_TRUNCATED_NORMAL
 #define ENCODER "bert.encoder.layer.%d."
 
-/* The index of a weight in this order is the key of its initialisation and its place in norms and state roots: never reorder. */
+/* The index of a weight in this order is the key of its initialisation and its place in norms and state roots: never
+ * reorder. */
 static void declare_layer(struct rp_net *net, struct bert_layer *a, int l)
 {
     const struct bert *m = (const struct bert *)net;
     long h = m->hidden, inner = m->inner;
-    a->norm1 = (struct rp_nn_norm){.rows = m->rows, .width = m->hidden, .site = 3 * l - 1, .eps = m->eps, .p = m->hidden_dropout};
-    a->norm2 = (struct rp_nn_norm){.rows = m->rows, .width = m->hidden, .site = 3 * l, .eps = m->eps, .p = m->hidden_dropout};
+    a->norm1 = (struct rp_nn_norm){
+        .rows = m->rows, .width = m->hidden, .site = 3 * l - 1, .eps = m->eps, .p = m->hidden_dropout};
+    a->norm2 =
+        (struct rp_nn_norm){.rows = m->rows, .width = m->hidden, .site = 3 * l, .eps = m->eps, .p = m->hidden_dropout};
 #define AT .layer = l, .stage = l
     MATRIX(&a->attention.qkv_w, ENCODER "attention.self.query.weight", h, h, AT, .shard = 1);
     MATRIX(NULL, ENCODER "attention.self.key.weight", h, h, AT, .shard = 1, .joined = 1);
@@ -158,19 +164,22 @@ static void declare_weights(struct rp_net *net)
 
 static void declare(struct rp_net *net)
 {
-    static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward, RP_OP_tanh_forward,
-                                         RP_OP_tanh_backward, RP_OP_gather_rows, RP_OP_row_sums, RP_OP_round_stored};
+    static const enum rp_op row_ops[] = {RP_OP_embed_forward, RP_OP_dropout_forward, RP_OP_dropout_backward,
+                                         RP_OP_tanh_forward,  RP_OP_tanh_backward,   RP_OP_gather_rows,
+                                         RP_OP_row_sums,      RP_OP_round_stored};
     struct bert *m = (struct bert *)net;
     long r = m->rows, h = m->hidden, n = m->slots, b = m->batch;
     m->layer = rp_net_array(net, m->layers, sizeof *m->layer);
     m->norm0 = (struct rp_nn_norm){.rows = m->rows, .width = m->hidden, .eps = m->eps, .plain = 1};
-    m->mlm_norm = (struct rp_nn_norm){.rows = m->slots, .width = m->hidden, .eps = m->eps, .plain = 1, .stage = m->layers + 1};
+    m->mlm_norm =
+        (struct rp_nn_norm){.rows = m->slots, .width = m->hidden, .eps = m->eps, .plain = 1, .stage = m->layers + 1};
     m->mlm = (struct rp_nn_classifier){.rows = m->slots, .width = m->hidden, .classes = m->vocab};
     m->nsp = (struct rp_nn_classifier){.rows = m->batch, .width = m->hidden, .classes = 2};
     declare_weights(net);
     rp_nn_norm_declare(net, &m->norm0, "embeddings, normalised", "embeddings", "embed_forward or layernorm_forward", 0);
     if (m->hidden_dropout > 0)
-        ADD(RP_ACTIVATION, .at = &m->mask0, .name = "mask of embeddings", .dtype = RP_U8, .dim = {(long)rp_mask_bytes(r, h)});
+        ADD(RP_ACTIVATION, .at = &m->mask0, .name = "mask of embeddings", .dtype = RP_U8,
+            .dim = {(long)rp_mask_bytes(r, h)});
     for (int l = 0; l < m->layers; l++)
         declare_layer_activations(net, &m->layer[l], l + 1);
     ACT(&m->h, "rows of predictions", n, h, AT);
@@ -266,7 +275,8 @@ static void embed(struct bert *m, const struct bert_input *in)
 {
     struct rp_dev *dev = m->net.dev;
     struct rp_dropout drop = rp_net_dropout(&m->net, m->hidden_dropout, 0, m->seq);
-    dev->op->embed_forward(dev, m->norm0.kept, in->ids, in->types, NULL, m->word, m->type, m->position, m->rows, m->seq, m->hidden);
+    dev->op->embed_forward(dev, m->norm0.kept, in->ids, in->types, NULL, m->word, m->type, m->position, m->rows, m->seq,
+                           m->hidden);
     rp_nn_norm_forward(&m->net, &m->norm0, NULL);
     if (drop.threshold)
         dev->op->dropout_forward(dev, m->norm0.y, m->mask0, m->norm0.y, &drop, m->rows, m->hidden);
@@ -419,8 +429,9 @@ static double flops(const struct rp_net *net)
     return 3 * (m->layers * s * (8 * h * h + 4 * h * i + 4 * s * h) + p * (2 * h * h + 2 * h * v) + 2 * h * h + 4 * h);
 }
 
-/* Guessing costs ln V for a masked word and ln 2 for the next sentence. The last layer norm leaves vectors of length sqrt(H), decoder
- * weights are normal with the initialiser's range; the pooler's tanh keeps the logits of the next sentence as narrow. */
+/* Guessing costs ln V for a masked word and ln 2 for the next sentence. The last layer norm leaves vectors of length
+ * sqrt(H), decoder weights are normal with the initialiser's range; the pooler's tanh keeps the logits of the next
+ * sentence as narrow. */
 static void untrained(const struct rp_net *net, double *guessing, double *logit_width)
 {
     const struct bert *m = (const struct bert *)net;
@@ -430,8 +441,8 @@ static void untrained(const struct rp_net *net, double *guessing, double *logit_
 
 static const char *size_name(const struct rp_recipe *r)
 {
-    const int64_t is[] = {r->model_num_hidden_layers, r->model_hidden_size, r->model_num_attention_heads, r->model_intermediate_size,
-                          r->model_vocab_size};
+    const int64_t is[] = {r->model_num_hidden_layers, r->model_hidden_size, r->model_num_attention_heads,
+                          r->model_intermediate_size, r->model_vocab_size};
     static const int64_t base[] = {12, 768, 12, 3072, 30522}, large[] = {24, 1024, 16, 4096, 30522};
     return memcmp(is, base, sizeof is) == 0 ? "bert-base" : memcmp(is, large, sizeof is) == 0 ? "bert-large" : NULL;
 }
@@ -449,7 +460,8 @@ static const struct rp_alias aliases[] = {
 };
 
 /* The names of TensorFlow's variables, which the first converted files kept. */
-static const struct rp_old_ending old_endings[] = {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}, {NULL, NULL}};
+static const struct rp_old_ending old_endings[] = {
+    {"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}, {NULL, NULL}};
 
 #define POOLER "bert.pooler."
 #define PREDICTIONS "cls.predictions."

@@ -1,9 +1,11 @@
-/* A model: its tensors and mathematics, as declarations and functions. All other code of training is in train/, once for all models.
+/* A model: its tensors and mathematics, as declarations and functions. All other code of training is in train/, once
+ * for all models.
  *
  * What:    the interface between the trainer and the mathematics of one model.
- * Flow:    recipe -> configure() -> declare(), declare_input(): its tensors and the operations it will call -> prepare(), forward(),
- *          backward() of one micro-batch at a time.
- * Owner:   a model's own struct begins with struct rp_net, that of its input with struct rp_input; the trainer allocates and frees both.
+ * Flow:    recipe -> configure() -> declare(), declare_input(): its tensors and the operations it will call ->
+ *          prepare(), forward(), backward() of one micro-batch at a time.
+ * Owner:   a model's own struct begins with struct rp_net, that of its input with struct rp_input; the trainer
+ *          allocates and frees both.
  * Extend:  model/NAME.c with struct rp_model rp_model_NAME, NAME in RP_MODELS of recipe/choices.h, its keys in
  *          recipe/keys.def. It declares tensors and operations and computes one micro-batch from the pieces in
  *          model/nn/; everything else is shared. Names and settings in checkpoints of other tools are tables of
@@ -34,14 +36,16 @@
 #define RP_LOSS_PARTS_MAX 4
 #define RP_COUNTERS_MAX 3
 #define RP_FIELDS_MAX RP_SAMPLE_FIELDS_MAX
-/* Floats of a tied weight's gradient that stages exchange at once: its model declares that many by rp_net_reserve_received(). */
+/* Floats of a tied weight's gradient that stages exchange at once: its model declares that many by
+ * rp_net_reserve_received(). */
 #define RP_TIED_PIECE ((size_t)1 << 20)
 #define RP_GROUPS_MAX 80 /* counts in an input: of groups, and of each tensor-parallel rank's lookups */
 
 /* A quantity that a step counts in addition to its samples, such as tokens. */
 struct rp_step_counter {
     const char *name;
-    /* The number per sample, if it is the same for every sample; NULL: it varies, and is at most that of the counter `most`. */
+    /* The number per sample, if it is the same for every sample; NULL: it varies, and is at most that of the counter
+     * `most`. */
     int64_t (*per_sample)(const struct rp_recipe *r);
     int most; /* index of a counter, only where per_sample is NULL */
 };
@@ -49,7 +53,8 @@ struct rp_step_counter {
 /* Called between the parts of a step (a layer, a micro-batch); also a sign of life. Nonzero: stop now. */
 typedef int (*rp_alive_fn)(void *arg);
 
-/* The input of one micro-batch: pointers and counts, in host memory for prepare(), on the device for forward() and backward(). */
+/* The input of one micro-batch: pointers and counts, in host memory for prepare(), on the device for forward() and
+ * backward(). */
 struct rp_input {
     int64_t counter[RP_COUNTERS_MAX];
     /* the model's pointers and struct rp_row_groups follow */
@@ -65,7 +70,8 @@ struct rp_net {
     struct rp_dev *dev;                          /* NULL while only sizes are asked for */
     int64_t batch;                               /* samples of a micro-batch */
     int is_mixed;                                /* it computes in mixed precision */
-    int gathers_copies;                          /* ... and data-parallel ranks divide the masters: they gather 16-bit copies of matrices */
+    /* ... and data-parallel ranks divide the masters: they gather 16-bit copies of matrices */
+    int gathers_copies;
     uint64_t seed_init, seed_dropout;
     float running_momentum;                      /* of buffers with a statistic */
     float init_range;                            /* standard deviation of normal weights without fan */
@@ -73,7 +79,8 @@ struct rp_net {
     struct rp_input *input;                      /* whose pointers were declared; the trainer's are copies */
     int *groups[RP_GROUPS_MAX];                  /* counts in it, which are copied as well as the bytes */
     int n_groups;
-    struct rp_op_use *use;                       /* calls of operations, each once: backends check them for support and memory */
+    /* calls of operations, each once: backends check them for support and memory */
+    struct rp_op_use *use;
     int uses;
     void *array;
     rp_stored *w;                                /* copies of matrices as operations take them, laid out as the list;
@@ -81,19 +88,23 @@ struct rp_net {
     float *g;                                    /* of the micro-batch's gradient, second gradients, statistics */
     float *masters;                              /* block of weights as they are trained */
     float *buffers;                              /* block of buffers */
-    float *squares;                              /* device: square sums of the chunks of all weights, by the trainer before
-                                                  * each step: a rank with divided masters cannot compute them in
-                                                  * forward(). NULL: not needed */
+    /* device: square sums of the chunks of all weights, by the trainer before each step: a rank with divided masters
+     * cannot compute them in forward(). NULL: not needed */
+    float *squares;
     float loss_scale;                            /* factor of the loss's gradient, a power of two; 1: none */
-    int watches_overflow;                        /* backward() may end at the first layer whose gradient is not finite */
-    int overflowed;                              /* 0, or 1 + that layer: from it on gradients are complete; INT_MAX: none is */
+    /* backward() may end at the first layer whose gradient is not finite */
+    int watches_overflow;
+    /* 0, or 1 + that layer: from it on gradients are complete; INT_MAX: none is */
+    int overflowed;
     float *loss;                                 /* device: [loss parts] of the micro-batch */
     float *work;                                 /* device: scratch for column sums */
     int parallel;                                /* tensor-parallel degree of the arithmetic */
     struct rp_comm *comm;                        /* whose place decides which part of the model this is; borrowed */
-    struct rp_err failed;                        /* the first exchange that failed, until rp_net_alive() reports it; later ones do nothing */
+    /* the first exchange that failed, until rp_net_alive() reports it; later ones do nothing */
+    struct rp_err failed;
     int first, end;                              /* layers in forward order: a stage passes on `boundary` to the next */
-    rp_stored **boundary;                        /* device: forward() starts from it and leaves it for the next stage, so does backward() */
+    /* device: forward() starts from it and leaves it for the next stage, so does backward() */
+    rp_stored **boundary;
     size_t boundary_elements;
     float *partial;                              /* device, if parallel > 1: scratch of linear.c */
     void *gathered;                              /* likewise: stored tensors of linear.c, floats of shards */
@@ -110,7 +121,8 @@ struct rp_net {
 
 struct rp_model {
     const char *name, *sample_unit;                 /* "bert", "sequences" */
-    const char *loss_part[RP_LOSS_PARTS_MAX + 1];   /* ended by NULL; they add up to the loss. None: the loss has no parts */
+    /* ended by NULL; they add up to the loss. None: the loss has no parts */
+    const char *loss_part[RP_LOSS_PARTS_MAX + 1];
     int (*loss_parts_of)(const struct rp_recipe *r); /* that many of them; the others are 0. NULL: all */
     struct rp_step_counter counter[RP_COUNTERS_MAX + 1]; /* ended by a name of NULL */
     const struct rp_public *public;                 /* its names in other tools' files; or NULL */
@@ -120,15 +132,20 @@ struct rp_model {
     void (*configure)(struct rp_net *m, const struct rp_recipe *r); /* sizes; the recipe's keys have been checked */
     void (*declare)(struct rp_net *m);
     void (*declare_input)(struct rp_net *m, struct rp_input *in);
-    int (*fields)(const struct rp_net *m, struct rp_sample_field field[RP_FIELDS_MAX]); /* what it wants of a sample; how many */
-    /* Computes the input from samples: field i is [batch, count] in column[i], checked. Input tensors with the name of a field already
-     * contain its samples. Does not modify the model: another thread may call it during a step. Fails where nothing in them has a loss. */
+    /* what it wants of a sample; how many */
+    int (*fields)(const struct rp_net *m, struct rp_sample_field field[RP_FIELDS_MAX]);
+    /* Computes the input from samples: field i is [batch, count] in column[i], checked. Input tensors with the name of
+     * a field already contain its samples. Does not modify the model: another thread may call it during a step. Fails
+     * where nothing in them has a loss. */
     int (*prepare)(const struct rp_net *m, struct rp_input *in, void *const *column, struct rp_err *err);
-    int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);  /* -> m->loss; may begin to write m->g */
+    /* -> m->loss; may begin to write m->g */
+    int (*forward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);
     /* After forward: counters that follow from its results. NULL: none do. */
     int (*measure)(struct rp_net *m, struct rp_input *in, struct rp_err *err);
-    int (*backward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err); /* -> m->g, every weight's gradient */
-    double (*flops)(const struct rp_net *m);                                          /* of a sample, by flops_formula */
+    /* -> m->g, every weight's gradient */
+    int (*backward)(struct rp_net *m, const struct rp_input *in, struct rp_err *err);
+    /* of a sample, by flops_formula */
+    double (*flops)(const struct rp_net *m);
     const char *recompute_formula;                /* NULL: the model computes nothing again */
     double (*recompute_flops)(const struct rp_net *m); /* of a sample, what the backward pass computes again */
     const char *task;                                    /* what is trained, in published tables: "pre-training" */
@@ -161,17 +178,19 @@ void rp_net_bind_weights(struct rp_net *m, float *masters, const size_t *master,
 void rp_net_bind_buffers(struct rp_net *m, float *block);
 /* Tensor ranks divide parallel.tensor, and every stage has a layer; else RP_USAGE. */
 int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err) rp_must_check;
-/* The first layer, from 0, of a stage: L layers over P stages begin at ceil(stage * L / P), so that sizes differ by at most one and the last
- * stage, which also has the logits, is never larger than the others. */
+/* The first layer, from 0, of a stage: L layers over P stages begin at ceil(stage * L / P), so that sizes differ by at
+ * most one and the last stage, which also has the logits, is never larger than the others. */
 int rp_stage_begin(int layers, int stages, int stage);
 void rp_net_free(struct rp_net *m);
-int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1 with RP_INTERRUPTED: stop; or an exchange failed */
+/* -1 with RP_INTERRUPTED: stop; or an exchange failed */
+int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check;
 int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1: an exchange failed */
 /* For backward(), before rp_net_alive(): it will write no gradient of this layer and of later ones any more. Optional:
  * what was not announced is complete at the end. */
 void rp_net_watch_overflow(struct rp_net *m, int layer);
-/* The same of a gradient from which those of all weights follow, of logits or from the stage after: before products over values that are not
- * finite, which take a CPU tens of times as long. Tensor-parallel ranks, of which each has a part, end together: all of them call it. */
+/* The same of a gradient from which those of all weights follow, of logits or from the stage after: before products
+ * over values that are not finite, which take a CPU tens of times as long. Tensor-parallel ranks, of which each has a
+ * part, end together: all of them call it. */
 void rp_net_watch_gradient(struct rp_net *m, const rp_stored *gradient, size_t n);
 static inline void rp_net_gradients_ready(struct rp_net *m, int layer)
 {
@@ -182,7 +201,8 @@ static inline void rp_net_gradients_ready(struct rp_net *m, int layer)
 }
 
 /* -- for declare() -- */
-void *rp_net_array(struct rp_net *m, long n, size_t size); /* zeroed, for layers; at most one, which rp_net_free() frees */
+/* zeroed, for layers; at most one, which rp_net_free() frees */
+void *rp_net_array(struct rp_net *m, long n, size_t size);
 void rp_net_use(struct rp_net *m, struct rp_op_use use);
 void rp_net_use_rows(struct rp_net *m, enum rp_op op, long rows, long width); /* an operation over [rows, width] */
 void rp_net_work(struct rp_net *m, long rows, long width); /* scratch for a column sum of that size */
@@ -191,7 +211,8 @@ void rp_net_parts(struct rp_net *m, size_t partial, size_t gathered);
 /* Scratch for what other ranks send: `received`. */
 void rp_net_reserve_received(struct rp_net *m, size_t floats);
 void rp_net_count(struct rp_net *m, int *count); /* a count in the input */
-void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources); /* rows of the input summed by key */
+/* rows of the input summed by key */
+void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long sources);
 
 /* -- for forward() and backward() -- */
 /* Tensor-parallel ranks that divide the model, and which of them this is. */
@@ -241,5 +262,6 @@ static inline float *rp_net_statistic(const struct rp_net *m, const float *buffe
 /* Floats of a block of gradients. */
 static inline size_t rp_net_gradient_floats(const struct rp_net *m)
 {
-    return (m->tensors[RP_WEIGHT].bytes + m->tensors[RP_SECOND_GRADIENT].bytes + m->tensors[RP_BUFFER].bytes) / sizeof(float);
+    return (m->tensors[RP_WEIGHT].bytes + m->tensors[RP_SECOND_GRADIENT].bytes + m->tensors[RP_BUFFER].bytes) /
+           sizeof(float);
 }

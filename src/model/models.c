@@ -23,7 +23,8 @@ const struct rp_model *rp_model_of(const struct rp_recipe *r)
 #define FIRST_OFF 0.25 /* error of the expectation: layers in between, few tensors */
 #define FIRST_DEVIATIONS 6.0
 
-/* Logits of an untrained model are normal with some width: the loss has the mean guess + width^2 / 2, and the same width. */
+/* Logits of an untrained model are normal with some width: the loss has the mean guess + width^2 / 2, and the same
+ * width. */
 struct rp_loss_expected rp_model_expected_loss(const struct rp_recipe *r, int64_t samples)
 {
     struct rp_net *m = rp_net_new(r, 1);

@@ -24,8 +24,10 @@ static int refuse_tensor_ranks(const struct rp_recipe *r, int ranks, struct rp_e
         if (r->parallel_tensor % d == 0)
             n += snprintf(divisors + n, sizeof divisors - (size_t)n, "%s%lld", n ? ", " : "", (long long)d);
     snprintf(other, sizeof other, ", or --set parallel.tensor=%d", ranks);
-    return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks, and parallel.tensor, which fixes the arithmetic, is %lld: choose one of %s%s", ranks,
-                   (long long)r->parallel_tensor, divisors, is_possible ? other : "");
+    return rp_fail(
+        err, RP_USAGE,
+        "%d tensor-parallel ranks, and parallel.tensor, which fixes the arithmetic, is %lld: choose one of %s%s", ranks,
+        (long long)r->parallel_tensor, divisors, is_possible ? other : "");
 }
 
 int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struct rp_err *err)
@@ -33,15 +35,17 @@ int rp_net_check_ranks(const struct rp_recipe *r, struct rp_degrees ranks, struc
     const struct rp_model *model = rp_model_of(r);
     const int layers = model->layers ? model->layers(r) : 1;
     if (ranks.tensor > 1 && !model->layers)
-        return rp_fail(err, RP_USAGE, "%d tensor-parallel ranks: %s supports data parallelism only, as in --layout %dx1x1", ranks.tensor,
-                       model->name, ranks.data * ranks.tensor * ranks.pipeline);
+        return rp_fail(err, RP_USAGE,
+                       "%d tensor-parallel ranks: %s supports data parallelism only, as in --layout %dx1x1",
+                       ranks.tensor, model->name, ranks.data * ranks.tensor * ranks.pipeline);
     if (r->parallel_tensor % ranks.tensor != 0)
         return refuse_tensor_ranks(r, ranks.tensor, err);
     if (!model->layers && ranks.pipeline > 1)
-        return rp_fail(err, RP_USAGE, "%d pipeline stages: %s supports data parallelism only, as in --layout %dx1x1", ranks.pipeline,
-                       model->name, ranks.data * ranks.tensor * ranks.pipeline);
+        return rp_fail(err, RP_USAGE, "%d pipeline stages: %s supports data parallelism only, as in --layout %dx1x1",
+                       ranks.pipeline, model->name, ranks.data * ranks.tensor * ranks.pipeline);
     if (ranks.pipeline > layers)
-        return rp_fail(err, RP_USAGE, "%d pipeline stages are more than the %d layers of the model", ranks.pipeline, layers);
+        return rp_fail(err, RP_USAGE, "%d pipeline stages are more than the %d layers of the model", ranks.pipeline,
+                       layers);
     return 0;
 }
 
@@ -92,8 +96,9 @@ struct rp_net *rp_net_new_on(const struct rp_recipe *r, int64_t batch, struct rp
     model->declare_input(m, m->input);
     for (int k = 0; k < RP_TENSOR_CLASSES; k++) {
         rp_tensors_end(&m->tensors[k]);
+        /* state roots, checkpoints and optimizers take them for floats */
         for (int i = 0; (k == RP_WEIGHT || k == RP_BUFFER) && i < m->tensors[k].n; i++)
-            RP_BUG_IF(m->tensors[k].t[i].dtype != RP_F32); /* state roots, checkpoints and optimizers take them for floats */
+            RP_BUG_IF(m->tensors[k].t[i].dtype != RP_F32);
     }
     return m;
 }
@@ -153,7 +158,8 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err)
     return 0;
 }
 
-/* Of the tensors that are whole on every tensor-parallel rank: those are the same there, so that all ranks stop at the same layer. */
+/* Of the tensors that are whole on every tensor-parallel rank: those are the same there, so that all ranks stop at the
+ * same layer. */
 void rp_net_watch_overflow(struct rp_net *m, int layer)
 {
     const struct rp_tensors *l = &m->tensors[RP_WEIGHT];
@@ -236,8 +242,10 @@ void rp_net_groups(struct rp_net *m, struct rp_row_groups *g, long keys, long so
 {
     struct rp_tensors *l = &m->tensors[RP_INPUT];
     rp_tensors_add(l, &(struct rp_tensor){.name = "keys of groups", .at = &g->key, .dtype = RP_I32, .dim = {keys}});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "starts of groups", .at = &g->start, .dtype = RP_I32, .dim = {keys + 1}});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "rows of groups", .at = &g->source, .dtype = RP_I32, .dim = {sources}});
+    rp_tensors_add(
+        l, &(struct rp_tensor){.name = "starts of groups", .at = &g->start, .dtype = RP_I32, .dim = {keys + 1}});
+    rp_tensors_add(l,
+                   &(struct rp_tensor){.name = "rows of groups", .at = &g->source, .dtype = RP_I32, .dim = {sources}});
     rp_net_count(m, &g->n);
 }
 
@@ -273,7 +281,8 @@ void rp_net_gather_rows(struct rp_net *m, rp_stored *x, const int *at, long widt
     int n = 0;
     for (int i = 0; i < ranks; i++)
         if (i != own) {
-            t[n++] = (struct rp_transfer){i, 1, (char *)x + (size_t)at[own] * row, (size_t)(at[own + 1] - at[own]) * row};
+            t[n++] =
+                (struct rp_transfer){i, 1, (char *)x + (size_t)at[own] * row, (size_t)(at[own + 1] - at[own]) * row};
             t[n++] = (struct rp_transfer){i, 0, (char *)x + (size_t)at[i] * row, (size_t)(at[i + 1] - at[i]) * row};
         }
     rp_net_exchange(m, RP_GROUP_TENSOR, t, n);

@@ -23,10 +23,12 @@ struct rp_lacking {
 };
 
 struct rp_public {
-    const char *class;        /* of transformers, which has exactly the model's tensors: "BertForPreTraining"; NULL: no config.json */
+    /* of transformers, which has exactly the model's tensors: "BertForPreTraining"; NULL: no config.json */
+    const char *class;
     const char *end_token;    /* key of the recipe with the id of the end-of-document token; NULL: not written */
     const char *prefix;       /* of names that files may leave out; or NULL */
-    const char *counted, *counter; /* next to a buffer whose name ends in the former, files count batches under the latter; or NULL */
+    /* next to a buffer whose name ends in the former, files count batches under the latter; or NULL */
+    const char *counted, *counter;
     const struct rp_alias *alias;
     const struct rp_old_ending *old;         /* or NULL */
     const struct rp_lacking *lacking;        /* or NULL */

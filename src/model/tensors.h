@@ -1,16 +1,19 @@
 /* Tensors: one list per model, from which all of their properties follow.
  *
- * What:    weights, untrained buffers, activations, scratch and inputs, each with name, type, shape and, where they matter, initialisation,
- *          shard axis, pipeline stage and the operation that writes it.
- * Flow:    a model declares tensors in order -> offsets and bytes of one block per class -> rp_tensors_bind() sets the model's pointers.
- *          Sizes, memory plan, initialisation, decay groups, checkpoints, state roots and the search for the first NaN walk the same list.
+ * What:    weights, untrained buffers, activations, scratch and inputs, each with name, type, shape and, where they
+ *          matter, initialisation, shard axis, pipeline stage and the operation that writes it.
+ * Flow:    a model declares tensors in order -> offsets and bytes of one block per class -> rp_tensors_bind() sets the
+ *          model's pointers. Sizes, memory plan, initialisation, decay groups, checkpoints, state roots and the search
+ *          for the first NaN walk the same list.
  * Owner:   struct rp_tensors owns its array; names are static text; `at` points into the model.
  *
- * Every tensor is aligned to 64 bytes, except one that is joined to the tensor before it (query, key and value are one matrix to a GEMM);
- * padding between tensors stays zero. The gradient and each optimizer slot have the layout of the block of weights.
+ * Every tensor is aligned to 64 bytes, except one that is joined to the tensor before it (query, key and value are one
+ * matrix to a GEMM); padding between tensors stays zero. The gradient and each optimizer slot have the layout of the
+ * block of weights.
  *
- * A rank may hold a part of a model: of every tensor with a shard axis one of `ranks` equal parts, and the tensors of its own stages. The
- * others stay in the list, with no elements and a NULL pointer: a tensor's index is the same on every rank.
+ * A rank may hold a part of a model: of every tensor with a shard axis one of `ranks` equal parts, and the tensors of
+ * its own stages. The others stay in the list, with no elements and a NULL pointer: a tensor's index is the same on
+ * every rank.
  */
 #pragma once
 
@@ -19,8 +22,9 @@
 #include <stddef.h>
 
 enum rp_tensor_class {
+    /* of a weight that is used twice (`of`): summed over micro-batches on its own, then added to the first, once */
     RP_WEIGHT, RP_BUFFER,
-    RP_SECOND_GRADIENT, /* of a weight that is used twice (`of`): summed over micro-batches on its own, then added to the first, once */
+    RP_SECOND_GRADIENT,
     RP_ACTIVATION, RP_SCRATCH, RP_INPUT, RP_TENSOR_CLASSES
 };
 
@@ -38,13 +42,19 @@ struct rp_tensor {
     int pieces;         /* of the sharded axis: matrices side by side, each divided; 0: 1 */
     int joined;         /* starts directly after the tensor before */
     enum rp_init init;  /* of weights and buffers */
-    long fan;           /* normal: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range; uniform: within +-1 / sqrt(fan) */
+    /* normal: standard deviation sqrt(2 / fan); 0: the recipe's initializer_range; uniform: within +-1 / sqrt(fan) */
+    long fan;
     double scale;       /* normal: a factor of the standard deviation; 0: 1 */
-    double statistic;   /* of a buffer: a running mean of what each micro-batch writes to rp_net_statistic(), times this factor; 0: constant */
-    int channels_first; /* files have [0, 3, 1, 2] of these dimensions: a convolution's [out, kh, kw, in] as [out, in, kh, kw] */
+    /* of a buffer: a running mean of what each micro-batch writes to rp_net_statistic(), times this factor; 0:
+     * constant */
+    double statistic;
+    /* files have [0, 3, 1, 2] of these dimensions: a convolution's [out, kh, kw, in] as [out, in, kh, kw] */
+    int channels_first;
     int of;             /* RP_SECOND_GRADIENT: index of the weight */
-    int shared;         /* one memory for all layers: takes the place of the tensor of the same name that was declared before. Used within one
-                         * forward or backward pass of a layer only: sets of activations share it too, it follows all others in the block */
+    /* one memory for all layers: takes the place of the tensor of the same name that was declared before. Used within
+     * one forward or backward pass of a layer only: sets of activations share it too, it follows all others in the
+     * block */
+    int shared;
     long least;         /* the fewest rows that a file may have; missing rows are 0; 0: all rows */
     size_t room;        /* least elements: what overwrites it may be larger */
     const char *made_by; /* operations that write it, for reports of NaN; NULL: not searched */
@@ -71,10 +81,11 @@ struct rp_tensors {
 
 void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t);
 void rp_tensors_end(struct rp_tensors *l); /* after the last: places what is shared, rounds the block up to 64 bytes */
-/* Sets every pointer. delta: bytes from the struct whose pointers were declared to the one to set, a copy of it; 0: itself. */
+/* Sets every pointer. delta: bytes from the struct whose pointers were declared to the one to set, a copy of it; 0:
+ * itself. */
 void rp_tensors_bind(const struct rp_tensors *l, void *block, ptrdiff_t delta);
-/* Sets those of matrices and what has more dimensions to copies of them as operations take them: element i of the list's block
- * at element i of `block`, of `each` bytes. */
+/* Sets those of matrices and what has more dimensions to copies of them as operations take them: element i of the
+ * list's block at element i of `block`, of `each` bytes. */
 void rp_tensors_bind_copies(const struct rp_tensors *l, void *block, size_t each);
 /* Sets those of vectors, and of tensors that are not here: of vector i to element at[i] of the block. */
 void rp_tensors_bind_vectors(const struct rp_tensors *l, float *block, const size_t *at);
@@ -90,10 +101,11 @@ int rp_tensor_dims(const struct rp_tensor *t);
 size_t rp_tensor_bytes(const struct rp_tensor *t);
 /* The name with the layer's number in it. */
 const char *rp_tensor_name(char out[RP_TENSOR_NAME], const struct rp_tensor *t);
-int rp_name_excluded(const char *name, const char *words); /* whether it contains one of the words, which are joined with ',' */
+/* whether it contains one of the words, which are joined with ',' */
+int rp_name_excluded(const char *name, const char *words);
 int rp_tensors_find(const struct rp_tensors *l, const char *name); /* index, or -1 */
-/* Shards that norms and state roots take one after the other, of a tensor with an axis to divide T, of which this rank has an equal part;
- * 1 otherwise. */
+/* Shards that norms and state roots take one after the other, of a tensor with an axis to divide T, of which this rank
+ * has an equal part; 1 otherwise. */
 static inline int rp_tensor_shards(const struct rp_tensor *t, int parallel)
 {
     return t->shard ? parallel / t->ranks : 1;
@@ -111,7 +123,8 @@ static inline long rp_tensor_whole_dim(const struct rp_tensor *t, int i)
 }
 /* Where element j of a rank's part is in the whole tensor; ascending in j. */
 size_t rp_tensor_whole_element(const struct rp_tensor *t, int rank, size_t j);
-size_t rp_tensor_whole_run(const struct rp_tensor *t); /* elements that follow each other there too, from each multiple of it on */
+/* elements that follow each other there too, from each multiple of it on */
+size_t rp_tensor_whole_run(const struct rp_tensor *t);
 /* Where element j of this rank's shard i is in its part. */
 size_t rp_tensor_shard_element(const struct rp_tensor *t, int parallel, int i, size_t j);
 /* Parts of `floats` elements, the last of each shard shorter. */

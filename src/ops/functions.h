@@ -1,13 +1,15 @@
-/* The functions of repro-fp32/1: r_exp, r_log, r_tanh, r_erf, r_gelu in two forms, their gradients, and normal quantiles.
+/* The functions of repro-fp32/1: r_exp, r_log, r_tanh, r_erf, r_gelu in two forms, their gradients, and normal
+ * quantiles.
  *
  * What:    normative C. Every backend computes these expressions, rounding for rounding; the constants never change.
- * Flow:    binary32 -> binary32, by add, sub, mul, fma, div, comparison and integer operations only; a product and a sum are
- *          one rounding exactly where fmaf is written.
+ * Flow:    binary32 -> binary32, by add, sub, mul, fma, div, comparison and integer operations only; a product and a
+ *          sum are one rounding exactly where fmaf is written.
  * Owner:   none. The digests below cover all 2^32 inputs; tests/ops/test_functions.c checks them.
- * Extend:  a new function gets its row in RP_FUNCTIONS with its digests. A changed constant is a new version of the arithmetic.
+ * Extend:  a new function gets its row in RP_FUNCTIONS with its digests. A changed constant is a new version of the
+ *          arithmetic.
  *
- * Straight-line code with selects, so that one source serves scalar code, vectorised loops and device code. A backend for
- * another language defines RP_FN before including it.
+ * Straight-line code with selects, so that one source serves scalar code, vectorised loops and device code. A backend
+ * for another language defines RP_FN before including it.
  */
 #pragma once
 
@@ -82,8 +84,8 @@ RP_FN float r_exp_below(float x)
     return r_scale_exp(p, n);
 }
 
-/* ln x = e ln 2 + ln m, m in [sqrt 1/2, sqrt 2). Subnormal x is scaled by 2^25 first. ln +-0 = -inf, ln +inf = +inf; negative x and
- * NaN give NaN. */
+/* ln x = e ln 2 + ln m, m in [sqrt 1/2, sqrt 2). Subnormal x is scaled by 2^25 first. ln +-0 = -inf, ln +inf = +inf;
+ * negative x and NaN give NaN. */
 RP_FN float r_log(float x)
 {
     int tiny = x < 0x1p-126f;
@@ -194,8 +196,9 @@ RP_FN float r_gelu_tanh_grad(float u)
     return __builtin_fmaf((0.5f * v) * __builtin_fmaf(-h, h, 1.0f), slope, 0.5f * (1.0f + h));
 }
 
-/* A word of randomness -> normal distribution truncated to (-2, 2), by its quantile function. t = (2k + 1) / 2^23 - 1 with
- * k = word / 512 is exact, odd around 0 and never 0. With a = t * erf(sqrt 2), sqrt(2) * erfinv(a) = t * P(-ln(1 - a^2)). */
+/* A word of randomness -> normal distribution truncated to (-2, 2), by its quantile function. t = (2k + 1) / 2^23 - 1
+ * with k = word / 512 is exact, odd around 0 and never 0. With a = t * erf(sqrt 2), sqrt(2) * erfinv(a) = t * P(-ln(1 -
+ * a^2)). */
 RP_FN float r_truncated_normal(uint32_t word)
 {
     float t = (float)(int32_t)((word >> 9) * 2u - 0x7fffffu) * 0x1p-23f;
@@ -213,8 +216,8 @@ RP_FN float r_truncated_normal(uint32_t word)
     return z < -0x1.fffffep0f ? -0x1.fffffep0f : z;
 }
 
-/* A word of randomness -> normal distribution, by its quantile function: t as above, sqrt(2) * erfinv(t) = t * P(w) with
- * w = -ln(1 - t^2), P in w - 2.5 for w < 5, else in sqrt(w) - 3. |z| is at most 5.3. */
+/* A word of randomness -> normal distribution, by its quantile function: t as above, sqrt(2) * erfinv(t) = t * P(w)
+ * with w = -ln(1 - t^2), P in w - 2.5 for w < 5, else in sqrt(w) - 3. |z| is at most 5.3. */
 RP_FN float r_normal(uint32_t word)
 {
     float t = (float)(int32_t)((word >> 9) * 2u - 0x7fffffu) * 0x1p-23f;
@@ -250,8 +253,8 @@ RP_FN float r_perturbed(float w, const uint32_t word[2], float scale)
     return __builtin_fmaf(w, u, w) + step;
 }
 
-/* Name, SHA-256 of the outputs for all inputs 0 .. 2^32-1 in ascending order (little-endian words, NaN as 0x7fc00000), and the same
- * for every RP_FUNCTION_STRIDE-th input from 0. */
+/* Name, SHA-256 of the outputs for all inputs 0 .. 2^32-1 in ascending order (little-endian words, NaN as 0x7fc00000),
+ * and the same for every RP_FUNCTION_STRIDE-th input from 0. */
 #define RP_FUNCTION_STRIDE 4093
 #define RP_FUNCTIONS(X) \
     X(r_exp, "9c67bafe14162168df10517a39048b23d7cf5cd6d386d61e82c2403e7744e4cd", \

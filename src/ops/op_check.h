@@ -1,9 +1,10 @@
 /* Compares a backend with the literal definition, bit for bit.
  *
- * What:    one case per row of ops.def: random inputs of a given shape, the operation on both sides, then every byte is compared,
- *          including the inputs and guard bytes around each tensor.
+ * What:    one case per row of ops.def: random inputs of a given shape, the operation on both sides, then every byte is
+ *          compared, including the inputs and guard bytes around each tensor.
  * Flow:    (table, device, operation, shape) -> 0, or -1 and the first differing element.
- * Extend:  a new operation needs case_<name>() in op_check.c or op_check_images.inc.h; without it this does not compile.
+ * Extend:  a new operation needs case_<name>() in op_check.c or op_check_images.inc.h; without it this does not
+ *          compile.
  */
 #pragma once
 
@@ -19,32 +20,41 @@ struct rp_op_shape {
     float dropout;                    /* probability; 0: none */
     int in_place;                     /* output over input, if the operation allows it */
     int offset;                       /* tensors of floats start this many elements after a multiple of 64 bytes */
-    int small;                        /* 1: one value of four is a zero of either sign or subnormal; 2: every value is -0 */
+    /* 1: one value of four is a zero of either sign or subnormal; 2: every value is -0 */
+    int small;
     unsigned variant;                 /* other choices, bits of enum rp_variant */
     uint64_t seed;
 };
 
 /* Each operation uses some of these; bits have another meaning for another operation. */
 enum rp_variant {
-    RP_VARIANT_TA = 1, RP_VARIANT_TB = 2, RP_VARIANT_BIAS = 4, RP_VARIANT_ADD = 8, RP_VARIANT_ALIGNED = 16, /* gemm, copy_columns; if sizes are */
-    RP_VARIANT_ODD_C = 32,                                                     /* gemm: the pitch of c is odd all the same */
+    /* gemm, copy_columns; if sizes are */
+    /* gemm: the pitch of c is odd all the same */
+    /* attention, without key_mask; causal: first_key */
+    /* residual_layernorm_forward: z, over residual in place */
+    /* layernorm_backward, the first and last without dropout */
+    /* dropout: the first decision is at the threshold: kept */
+    /* row_sums; groups of 1, but 70 in every 97th */
+    RP_VARIANT_TA = 1, RP_VARIANT_TB = 2, RP_VARIANT_BIAS = 4, RP_VARIANT_ADD = 8, RP_VARIANT_ALIGNED = 16,
+    RP_VARIANT_ODD_C = 32,
     RP_VARIANT_KEY_HOLES = 1, RP_VARIANT_SHORT_SAMPLES = 2, RP_VARIANT_NO_LAST_GRADIENTS = 4, /* attention */
-    RP_VARIANT_CAUSAL = 8, RP_VARIANT_DOCUMENTS = 16,                          /* attention, without key_mask; causal: first_key */
+    RP_VARIANT_CAUSAL = 8, RP_VARIANT_DOCUMENTS = 16,
     RP_VARIANT_NO_TYPES = 1, RP_VARIANT_POSITION_IDS = 2,                      /* embed_forward */
-    RP_VARIANT_KEEP_SUM = 1,                                                   /* residual_layernorm_forward: z, over residual in place */
-    RP_VARIANT_NO_DX = 1, RP_VARIANT_NO_DBIAS = 2, RP_VARIANT_NO_DROP = 4, /* layernorm_backward, the first and last without dropout */
+    RP_VARIANT_KEEP_SUM = 1,
+    RP_VARIANT_NO_DX = 1, RP_VARIANT_NO_DBIAS = 2, RP_VARIANT_NO_DROP = 4,
     RP_VARIANT_ADD_GRADIENT = 16, RP_VARIANT_ADD_OVER = 32,                    /* layernorm_backward: add; dz == add */
-    RP_VARIANT_AT_THRESHOLD = 8,                                               /* dropout: the first decision is at the threshold: kept */
-    RP_VARIANT_ONE_GROUP = 1, RP_VARIANT_ADD_ROWS = 2, RP_VARIANT_SINGLES = 4, /* row_sums; groups of 1, but 70 in every 97th */
+    RP_VARIANT_AT_THRESHOLD = 8,
+    RP_VARIANT_ONE_GROUP = 1, RP_VARIANT_ADD_ROWS = 2, RP_VARIANT_SINGLES = 4,
     RP_VARIANT_BIAS_CORRECTION = 1, RP_VARIANT_DECAY = 2,                      /* adam_update, lamb_direction */
     RP_VARIANT_NO_WEIGHT_SUM = 1, RP_VARIANT_NO_UPDATE_SUM = 2,                /* lamb_apply: the sum is 0 */
     RP_VARIANT_NO_MEAN = 1, RP_VARIANT_ADDED = 2,                              /* conv_forward; conv_dgrad */
     /* batchnorm_*; the last two: no y; y == add */
+    /* evidence: some NaN and infinities among the values */
     RP_VARIANT_RELU = 1, RP_VARIANT_ADD_INPUT = 2, RP_VARIANT_STATISTICS = 4, RP_VARIANT_OVER_ADDED = 8,
     RP_VARIANT_NESTEROV = 1, RP_VARIANT_ADAPT = 4,                             /* sgd_update, lars_update */
     RP_VARIANT_WHOLE_NORMAL = 1,                                               /* init_normal: not truncated */
     RP_VARIANT_DIVIDED = 1,                                                    /* perturb: of a part of a tensor */
-    RP_VARIANT_NONFINITE = 1,                                                  /* evidence: some NaN and infinities among the values */
+    RP_VARIANT_NONFINITE = 1,
 };
 
 /* Memory that the host and a device with separate memory access by the same address. */

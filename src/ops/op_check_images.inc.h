@@ -8,17 +8,24 @@
 
 CASE(conv_forward)
 {
-    pair x = filled(c, IN_SIZE, 2.0f), w = filled(c, WEIGHTS, 2.0f), y = blank(c, OUT_SIZE), mean = blank(c, (size_t)s->conv.out_c);
+    pair x = filled(c, IN_SIZE, 2.0f), w = filled(c, WEIGHTS, 2.0f), y = blank(c, OUT_SIZE),
+         mean = blank(c, (size_t)s->conv.out_c);
     for (int k = 0; k < sides(c); k++) {
         float *work = work_of(c, k, rp_colsum_work((long)OUT_PIXELS, s->conv.out_c));
-        c->table[k]->conv_forward(c->dev[k], y.of[k], has(s, RP_VARIANT_NO_MEAN) ? NULL : mean.of[k], x.of[k], w.of[k], &s->conv, work);
+        c->table[k]->conv_forward(c->dev[k], y.of[k], has(s, RP_VARIANT_NO_MEAN) ? NULL : mean.of[k], x.of[k], w.of[k],
+                                  &s->conv, work);
     }
 }
 
 CASE(conv_dgrad)
 {
-    pair dy = filled(c, OUT_SIZE, 2.0f), w = filled(c, WEIGHTS, 2.0f), dx = filled(c, IN_SIZE, 2.0f), add = filled(c, IN_SIZE, 2.0f);
-    BOTH(conv_dgrad, dx.of[k], dy.of[k], w.of[k], !has(s, RP_VARIANT_ADDED) ? NULL : s->in_place ? dx.of[k] : add.of[k], &s->conv);
+    pair dy = filled(c, OUT_SIZE, 2.0f), w = filled(c, WEIGHTS, 2.0f), dx = filled(c, IN_SIZE, 2.0f),
+         add = filled(c, IN_SIZE, 2.0f);
+    BOTH(conv_dgrad, dx.of[k], dy.of[k], w.of[k],
+         !has(s, RP_VARIANT_ADDED) ? NULL
+         : s->in_place             ? dx.of[k]
+                                   : add.of[k],
+         &s->conv);
 }
 
 CASE(conv_wgrad)
@@ -33,8 +40,12 @@ CASE(conv_wgrad)
 CASE(batchnorm_forward)
 {
     size_t w = (size_t)WIDTH;
-    pair x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f), add = filled(c, ALL, 2.0f);
-    pair y = s->in_place ? x : has(s, RP_VARIANT_OVER_ADDED) ? add : blank(c, ALL), var = blank(c, w), rstd = blank(c, w);
+    pair x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f),
+         add = filled(c, ALL, 2.0f);
+    pair y = s->in_place                     ? x
+             : has(s, RP_VARIANT_OVER_ADDED) ? add
+                                             : blank(c, ALL),
+         var = blank(c, w), rstd = blank(c, w);
     for (int k = 0; k < sides(c); k++) {
         struct rp_batchnorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-5f, .relu = has(s, RP_VARIANT_RELU),
                                  .x = x.of[k], .mean = mean.of[k], .gamma = gamma.of[k], .beta = beta.of[k],
@@ -49,7 +60,8 @@ CASE(batchnorm_forward)
 CASE(batchnorm_apply)
 {
     size_t w = (size_t)WIDTH;
-    pair x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f), add = filled(c, ALL, 2.0f);
+    pair x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f),
+         add = filled(c, ALL, 2.0f);
     pair y = s->in_place ? x : has(s, RP_VARIANT_OVER_ADDED) ? add : blank(c, ALL), rstd = filled_positive(c, w, 2.0f);
     for (int k = 0; k < sides(c); k++) {
         struct rp_batchnorm n = {.rows = ROWS, .width = WIDTH, .relu = has(s, RP_VARIANT_RELU), .x = x.of[k],
@@ -65,7 +77,8 @@ CASE(batchnorm_backward)
     size_t w = (size_t)WIDTH;
     pair dy = filled(c, ALL, 2.0f), x = filled(c, ALL, 3.0f), y = filled(c, ALL, 2.0f), mean = filled(c, w, 1.0f);
     pair rstd = filled_positive(c, w, 2.0f), gamma = filled(c, w, 2.0f), dgamma = blank(c, w), dbeta = blank(c, w);
-    pair dx = s->in_place ? dy : blank(c, ALL), dadd = !s->in_place && has(s, RP_VARIANT_OVER_ADDED) ? dy : blank(c, ALL);
+    pair dx = s->in_place ? dy : blank(c, ALL),
+         dadd = !s->in_place && has(s, RP_VARIANT_OVER_ADDED) ? dy : blank(c, ALL);
     for (int k = 0; k < sides(c); k++) {
         struct rp_batchnorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .x = x.of[k], .mean = mean.of[k],
                                       .rstd = rstd.of[k], .gamma = gamma.of[k], .dx = dx.of[k], .dgamma = dgamma.of[k],
@@ -116,7 +129,8 @@ CASE(avgpool_backward)
 
 CASE(scale_pixels)
 {
-    static const float scale[4] = {0.017124754f, 0.017507003f, 0.017429194f, 0.5f}, shift[4] = {-2.117904f, -2.0357144f, -1.8044444f, 1.0f};
+    static const float scale[4] = {0.017124754f, 0.017507003f, 0.017429194f, 0.5f},
+                       shift[4] = {-2.117904f, -2.0357144f, -1.8044444f, 1.0f};
     struct bytes pixel = blank_bytes(c, ALL * 3);
     for (size_t i = 0; i < ALL * 3; i++)
         pixel.of[0][i] = pixel.of[1][i] = (uint8_t)draw(c);

@@ -1,5 +1,5 @@
-/* Stored tensors of a device that keeps them in 16 bits: a part of op_check.c, which includes it once. The cases have fp32
- * numbers; for the time of a call the device gets 16 bits, and the reference the same numbers, rounded. */
+/* Stored tensors of a device that keeps them in 16 bits: a part of op_check.c, which includes it once. The cases have
+ * fp32 numbers; for the time of a call the device gets 16 bits, and the reference the same numbers, rounded. */
 
 #define STORED_TENSORS 8
 #define STORED_GUARD 64 /* elements before and after each */
@@ -25,7 +25,8 @@ static struct stored_call stored_begin(struct rp_dev *dev)
 {
     struct ctx *c = comparing;
     const int side = dev == c->dev[1];
-    return (struct stored_call){.ops = c->own[side], .dev = dev, .c = c, .side = side, .format = rp_arithmetic_of(dev->numerics)->format};
+    return (struct stored_call){
+        .ops = c->own[side], .dev = dev, .c = c, .side = side, .format = rp_arithmetic_of(dev->numerics)->format};
 }
 
 static uint16_t *stored_block(struct ctx *c, size_t bytes, int *foreign)
@@ -80,7 +81,8 @@ static void stored_end(struct stored_call *w)
     if (w->side == 1 && c->memory && c->failed.code == RP_OK)
         (void)!c->memory->wait(w->dev, &c->failed);
     for (int i = 0; i < w->tensors && w->side == 1; i++) {
-        const size_t all = stored_bytes(c, w->tensor[i].n) / sizeof(uint16_t), first = STORED_GUARD + (size_t)c->shape->offset;
+        const size_t all = stored_bytes(c, w->tensor[i].n) / sizeof(uint16_t),
+                     first = STORED_GUARD + (size_t)c->shape->offset;
         for (size_t k = 0; k < all; k++)
             if (k >= first && k < first + w->tensor[i].n)
                 w->tensor[i].at[k - first] = r_float(rp_low_value(w->format, w->tensor[i].block[k]));

@@ -17,9 +17,9 @@
 #endif
 
 
-/* An element of a stored tensor (ops.def). What it is belongs to the device: the files of a device and of its kernels define
- * RP_STORED_TYPE as its type before they include this; for all others it is incomplete, so that they neither read stored
- * tensors nor do arithmetic on their addresses, for which there is rp_stored_at(). */
+/* An element of a stored tensor (ops.def). What it is belongs to the device: the files of a device and of its kernels
+ * define RP_STORED_TYPE as its type before they include this; for all others it is incomplete, so that they neither
+ * read stored tensors nor do arithmetic on their addresses, for which there is rp_stored_at(). */
 #ifdef RP_STORED_TYPE
 typedef RP_STORED_TYPE rp_stored;
 #else
@@ -65,24 +65,25 @@ struct rp_gemm {
     long ldadd;
 };
 
-/* A convolution of NHWC images, or a window that moves like one. Output pixel (oh, ow) takes input pixels (oh*stride + kh - pad_top,
- * ow*stride + kw - pad_left); those outside the image are +0. Asymmetric padding follows from out_h and out_w.
- * Forward, per output element: a chain over k = (kh, kw, ic), kh slowest, in segments by rp_segment(kernel_h * kernel_w * in_c).
- * dgrad, per input element: a chain over k = (kh, kw, oc), in segments by rp_segment(kernel_h * kernel_w * out_c); k is counted whether or not
- * a term exists, and terms without an output pixel are +0.
- * wgrad, per weight: chains of RP_CONV_CHAIN rows (n, oh, ow), n slowest, added in order within groups of RP_CONV_GROUP rows; a balanced tree
- * adds the groups. Terms outside the image are +0.
- * Mixed precision: as products of that many k-steps by struct rp_gemm. Forward: channels are padded with zeros to
- * rp_low_channels(in_c) and the taps of each kh to rp_low_row(); dgrad: so are kw and out_c; wgrad: chains over rows, in
- * segments by rp_low_segment(out_c, taps, rows). */
+/* A convolution of NHWC images, or a window that moves like one. Output pixel (oh, ow) takes input pixels (oh*stride +
+ * kh - pad_top, ow*stride + kw - pad_left); those outside the image are +0. Asymmetric padding follows from out_h and
+ * out_w. Forward, per output element: a chain over k = (kh, kw, ic), kh slowest, in segments by rp_segment(kernel_h *
+ * kernel_w * in_c). dgrad, per input element: a chain over k = (kh, kw, oc), in segments by rp_segment(kernel_h *
+ * kernel_w * out_c); k is counted whether or not a term exists, and terms without an output pixel are +0. wgrad, per
+ * weight: chains of RP_CONV_CHAIN rows (n, oh, ow), n slowest, added in order within groups of RP_CONV_GROUP rows; a
+ * balanced tree adds the groups. Terms outside the image are +0. Mixed precision: as products of that many k-steps by
+ * struct rp_gemm. Forward: channels are padded with zeros to rp_low_channels(in_c) and the taps of each kh to
+ * rp_low_row(); dgrad: so are kw and out_c; wgrad: chains over rows, in segments by rp_low_segment(out_c, taps,
+ * rows). */
 struct rp_conv {
     int batch, in_h, in_w, in_c, out_h, out_w, out_c, kernel_h, kernel_w, stride, pad_top, pad_left;
 };
 
 /* One dropout site in one step. Element (sample, row, col) is kept when word [e % 4] of
- * Philox4x32-10(key = seed, counter = {e/4, sample, site, step}) >= threshold, with e = row * rp_mask_stride(width) + col, row
- * counted within the sample and sample counted over the whole global batch. threshold = floor(p * 2^32), scale = 1/(1-p).
- * counter word 0 is e/4, word 1 the sample, word 2 the site, word 3 the step; key word 0 is the low half of the seed. */
+ * Philox4x32-10(key = seed, counter = {e/4, sample, site, step}) >= threshold, with e = row * rp_mask_stride(width) +
+ * col, row counted within the sample and sample counted over the whole global batch. threshold = floor(p * 2^32), scale
+ * = 1/(1-p). counter word 0 is e/4, word 1 the sample, word 2 the site, word 3 the step; key word 0 is the low half of
+ * the seed. */
 struct rp_dropout {
     uint64_t seed;
     uint32_t step, site;
@@ -92,8 +93,8 @@ struct rp_dropout {
     float scale;
 };
 
-/* The arguments of residual_layernorm_forward; layernorm_forward ignores residual, drop, mask and z; layernorm_apply reads
- * kept, mean, rstd, gamma and beta. */
+/* The arguments of residual_layernorm_forward; layernorm_forward ignores residual, drop, mask and z; layernorm_apply
+ * reads kept, mean, rstd, gamma and beta. */
 struct rp_layernorm {
     int rows, width;
     float eps;
@@ -102,8 +103,9 @@ struct rp_layernorm {
     const struct rp_dropout *drop; /* of x; NULL: no dropout */
     const float *gamma, *beta;     /* [width] */
     rp_stored *y;                  /* [rows, width] */
-    rp_stored *kept;               /* [rows, width]: xhat; in mixed precision, which does not round xhat, the sum that is
-                                    * normalised, of which xhat is computed again. In place: kept == x */
+    /* [rows, width]: xhat; in mixed precision, which does not round xhat, the sum that is normalised, of which xhat is
+     * computed again. In place: kept == x */
+    rp_stored *kept;
     float *mean;                   /* [rows]: mixed precision alone */
     float *rstd;                   /* [rows] */
     rp_stored *z;                  /* [rows, width]: the sum, for a pre-norm layer, or NULL; in place: z == residual */
@@ -136,13 +138,15 @@ struct rp_layernorm_grad {
 #define RP_LOW_KEYS 64
 struct rp_attention {
     int batch, seq, heads, head_dim; /* width = heads * head_dim */
-    int first_head;                  /* its number within the sample, which dropout counts with: others are on other ranks */
+    /* its number within the sample, which dropout counts with: others are on other ranks */
+    int first_head;
     float scale;                     /* 1/sqrt(head_dim), computed by the host in fp32: 1.0f / sqrtf(head_dim) */
     int causal;                      /* query q attends to keys 0..q only; then key_mask is NULL */
     const uint8_t *key_mask;         /* [batch, seq], 1 = attend; at least one 1 per sample; NULL: all */
-    const int32_t *first_key;        /* [batch, seq], causal only: query q attends to keys first_key[q]..q; never less than the one before;
-                                      * NULL: 0 */
-    struct rp_dropout drop;          /* rows_per_sample = heads * seq, width = seq; rows of a sample count from first_head * seq */
+    /* [batch, seq], causal only: query q attends to keys first_key[q]..q; never less than the one before; NULL: 0 */
+    const int32_t *first_key;
+    /* rows_per_sample = heads * seq, width = seq; rows of a sample count from first_head * seq */
+    struct rp_dropout drop;
 };
 
 /* The arguments of attention_backward. qkv, o, row_max, row_inv and mask are those of attention_forward. */
@@ -166,7 +170,8 @@ struct rp_batchnorm {
     const rp_stored *x;               /* [rows, width] */
     const float *mean, *gamma, *beta; /* [width] */
     const rp_stored *add;             /* [rows, width] or NULL */
-    rp_stored *y;                     /* [rows, width]; forward, NULL for the statistics alone; in place: y == x, y == add */
+    /* [rows, width]; forward, NULL for the statistics alone; in place: y == x, y == add */
+    rp_stored *y;
     float *var, *rstd;                /* [width] */
     float *work;                      /* rp_colsum_work(rows, width) floats */
 };
@@ -210,7 +215,8 @@ struct rp_sgd {
 
 /* gs = g * grad_scale;  adapt: nw = sqrt(sums[0]), ng = sqrt(sums[1]) * grad_scale;  trust = nw > 0 and ng > 0 ?
  * (eeta*nw) / (fma(weight_decay, nw, ng) + eps) : 1;  d = fma(weight_decay, w, gs);  not adapt: trust = 1, d = gs.
- * rate = lr * trust;  v = rate * d;  m = momentum*m - v;  w = w + (nesterov ? momentum*m - v : m), each product rounded. */
+ * rate = lr * trust;  v = rate * d;  m = momentum*m - v;  w = w + (nesterov ? momentum*m - v : m), each product
+ *                                                         rounded. */
 struct rp_lars {
     float grad_scale, lr, momentum, weight_decay, eeta, eps;
     int adapt, nesterov;
@@ -288,7 +294,8 @@ extern const struct rp_ops rp_reference_ops;
 #endif
 
 /* The bits past the width are 0; attention decides for masked keys too, but those after a causal query are 0.
- * bytes of dropout decisions for `rows` rows of `width`: bit (col & 7) of byte row*stride/8 + col/8, stride = rp_mask_stride */
+ * bytes of dropout decisions for `rows` rows of `width`: bit (col & 7) of byte row*stride/8 + col/8, stride =
+ * rp_mask_stride */
 static inline size_t rp_mask_bytes(long rows, long width)
 {
     return (size_t)rows * (size_t)(rp_mask_stride(width) / 8);

@@ -78,8 +78,8 @@ static int dropout_on(const struct rp_dropout *d)
     return d && d->threshold != 0;
 }
 
-/* Decide element (row, col), row counted over the whole tensor, whose samples have `before` rows more on other ranks, before these; and
- * note the decision in the mask. The byte's bits past the width are 0. */
+/* Decide element (row, col), row counted over the whole tensor, whose samples have `before` rows more on other ranks,
+ * before these; and note the decision in the mask. The byte's bits past the width are 0. */
 static int decide(uint8_t *mask, const struct rp_dropout *d, long before, long row, long col, long width)
 {
     long stride = rp_mask_stride(width), e = (before + row % d->rows_per_sample) * stride + col;
@@ -125,8 +125,9 @@ static void ref_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 
 /* ---- rows ---- */
 
-static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const int32_t *position_ids,
-                              const float *word, const float *type, const float *position, int rows, int seq, int width)
+static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids,
+                              const int32_t *position_ids, const float *word, const float *type, const float *position,
+                              int rows, int seq, int width)
 {
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
@@ -138,7 +139,8 @@ static void ref_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, 
 }
 
 /* xhat of element i of row r, from what was kept. */
-static float xhat_of(const struct rp_dev *dev, const rp_stored *kept, const float *mean, const float *rstd, long r, long i)
+static float xhat_of(const struct rp_dev *dev, const rp_stored *kept, const float *mean, const float *rstd, long r,
+                     long i)
 {
     return is_mixed(dev) ? (kept[i] - mean[r]) * rstd[r] : kept[i];
 }
@@ -240,8 +242,8 @@ static void ref_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
         colsum_tree(g->dbias, work + 2 * n, g->rows, width);
 }
 
-static void ref_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop,
-                                int rows, int width)
+static void ref_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x,
+                                const struct rp_dropout *drop, int rows, int width)
 {
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
@@ -270,8 +272,8 @@ static void ref_gelu_forward(struct rp_dev *dev, float *g, const float *u, int r
         g[i] = stored(dev, r_gelu(u[i]));
 }
 
-static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
-                              float *work)
+static void ref_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows,
+                              int width, float *work)
 {
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
@@ -288,8 +290,8 @@ static void ref_gelu_tanh_forward(struct rp_dev *dev, float *g, const float *u, 
         g[i] = stored(dev, r_gelu_tanh(u[i]));
 }
 
-static void ref_gelu_tanh_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows, int width,
-                                   float *work)
+static void ref_gelu_tanh_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u,
+                                   int rows, int width, float *work)
 {
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
@@ -306,8 +308,8 @@ static void ref_tanh_forward(struct rp_dev *dev, float *y, const float *x, int r
         y[i] = stored(dev, r_tanh(x[i]));
 }
 
-static void ref_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *y, int rows, int width,
-                              float *work)
+static void ref_tanh_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *y, int rows,
+                              int width, float *work)
 {
     for (long r = 0; r < rows; r++)
         for (long j = 0; j < width; j++) {
@@ -346,7 +348,8 @@ static void ref_gather_rows(struct rp_dev *dev, float *y, const float *x, const 
             y[i * width + j] = x[(long)index[i] * width + j];
 }
 
-static void ref_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols, int bytes)
+static void ref_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols,
+                             int bytes)
 {
     for (long r = 0; r < rows; r++)
         memcpy((char *)dst + r * ldd * bytes, (const char *)src + r * lds * bytes, (size_t)cols * (size_t)bytes);
@@ -361,12 +364,14 @@ static float row_tree(const float *src, const int32_t *source, long n, long j, l
     return a + b;
 }
 
-static void ref_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
+static void ref_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups,
+                         int width, int add)
 {
     for (long g = 0; g < groups->n; g++)
         for (long j = 0; j < width; j++) {
             float *d = dst + (long)groups->key[g] * width + j;
-            float t = row_tree(src, groups->source + groups->start[g], groups->start[g + 1] - groups->start[g], j, width);
+            float t =
+                row_tree(src, groups->source + groups->start[g], groups->start[g + 1] - groups->start[g], j, width);
             *d = add ? *d + t : t;
         }
 }
@@ -394,8 +399,8 @@ static float sum_of_shards(float *z, float m, long shards, long each)
     return sum128_end(&sum);
 }
 
-static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                             float scale, int n, int classes, int shards)
+static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels,
+                             const float *coef, float scale, int n, int classes, int shards)
 {
     for (long i = 0; i < n; i++) {
         const float each = coef[i] * scale;
@@ -411,8 +416,8 @@ static void ref_softmax_xent(struct rp_dev *dev, float *loss, float *logits, lon
     }
 }
 
-static void ref_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                                      float scale, int n, int classes, float smoothing)
+static void ref_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels,
+                                      const float *coef, float scale, int n, int classes, float smoothing)
 {
     const float share = 1.0f / (float)classes, rest = 1.0f - smoothing, each = smoothing * share;
     for (long i = 0; i < n; i++) {
@@ -495,7 +500,8 @@ static float adam_direction(float *m, float *v, float w, float g, const struct r
     return a->weight_decay != 0.0f ? __builtin_fmaf(a->weight_decay, w, u) : u;
 }
 
-static void ref_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n, const struct rp_adam *a)
+static void ref_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n,
+                            const struct rp_adam *a)
 {
     for (size_t i = 0; i < n; i++)
         w[i] = __builtin_fmaf(-a->lr, adam_direction(m + i, v + i, w[i], g[i], a), w[i]);
@@ -520,13 +526,15 @@ static void ref_lamb_apply(struct rp_dev *dev, float *w, const float *u, const f
 static void ref_sgd_update(struct rp_dev *dev, float *w, float *m, const float *g, size_t n, const struct rp_sgd *a)
 {
     for (size_t i = 0; i < n; i++) {
-        const float gs = g[i] * a->grad_scale, d = a->weight_decay != 0.0f ? __builtin_fmaf(a->weight_decay, w[i], gs) : gs;
+        const float gs = g[i] * a->grad_scale,
+                    d = a->weight_decay != 0.0f ? __builtin_fmaf(a->weight_decay, w[i], gs) : gs;
         m[i] = __builtin_fmaf(a->momentum, m[i], d);
         w[i] = __builtin_fmaf(-a->lr, a->nesterov ? __builtin_fmaf(a->momentum, m[i], d) : m[i], w[i]);
     }
 }
 
-static void ref_lars_update(struct rp_dev *dev, float *w, float *m, const float *g, const float *sums, size_t n, const struct rp_lars *a)
+static void ref_lars_update(struct rp_dev *dev, float *w, float *m, const float *g, const float *sums, size_t n,
+                            const struct rp_lars *a)
 {
     float trust = 1.0f;
     if (a->adapt) {
@@ -535,7 +543,8 @@ static void ref_lars_update(struct rp_dev *dev, float *w, float *m, const float 
     }
     const float rate = a->lr * trust;
     for (size_t i = 0; i < n; i++) {
-        const float gs = g[i] * a->grad_scale, d = a->adapt ? __builtin_fmaf(a->weight_decay, w[i], gs) : gs, v = rate * d;
+        const float gs = g[i] * a->grad_scale, d = a->adapt ? __builtin_fmaf(a->weight_decay, w[i], gs) : gs,
+                    v = rate * d;
         m[i] = a->momentum * m[i] - v;
         w[i] = w[i] + (a->nesterov ? a->momentum * m[i] - v : m[i]);
     }
@@ -548,7 +557,8 @@ static void ref_running_update(struct rp_dev *dev, float *r, const float *x, flo
         r[i] = __builtin_fmaf(momentum, x[i] * factor, rest * r[i]);
 }
 
-static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor, int truncated)
+static void ref_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor,
+                            int truncated)
 {
     for (size_t i = 0; i < n; i++) {
         uint32_t x[4] = {(uint32_t)(i / 4), (uint32_t)((uint64_t)(i / 4) >> 32), RP_PHILOX_INIT, tensor};

@@ -60,8 +60,8 @@ struct low_row {
 };
 
 /* Keys k0 to k0 + n - 1: their scores, attended or not, and what dropout decided. */
-static void low_tile(const struct rp_dev *dev, struct low_row *r, const struct reference_head *h, const float *v, long k0, long n,
-                     const float *scores, const uint8_t *counts, const uint8_t *kept)
+static void low_tile(const struct rp_dev *dev, struct low_row *r, const struct reference_head *h, const float *v,
+                     long k0, long n, const float *scores, const uint8_t *counts, const uint8_t *kept)
 {
     float most = r->most, e[RP_LOW_KEYS] = {0};
     for (long i = 0; i < n; i++)
@@ -86,8 +86,8 @@ static void low_tile(const struct rp_dev *dev, struct low_row *r, const struct r
     r->most = most;
 }
 
-static void low_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
-                                  const struct rp_attention *a)
+static void low_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask,
+                                  const float *qkv, const struct rp_attention *a)
 {
     const long before = (long)a->first_head * a->seq;
     const int drops = dropout_on(&a->drop);
@@ -104,7 +104,9 @@ static void low_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
                 for (long i = 0; i < n; i++) {
                     const long k = k0 + i;
                     counts[i] = (uint8_t)attended(&h, q, k);
-                    kept[i] = drops && (!a->causal || k <= q) ? (uint8_t)decide(mask, &a->drop, before, h.row0 + q, k, a->seq) : 1;
+                    kept[i] = drops && (!a->causal || k <= q)
+                                  ? (uint8_t)decide(mask, &a->drop, before, h.row0 + q, k, a->seq)
+                                  : 1;
                     scores[i] = counts[i] ? low_score(dev, &h, qkv, q, k) : 0.0f;
                 }
                 low_tile(dev, &r, &h, qkv + h.x0 + 2 * h.width, k0, n, scores, counts, kept);
@@ -123,11 +125,12 @@ struct low_pair {
     float ds, p;
 };
 
-static struct low_pair low_pair_of(const struct rp_dev *dev, const struct rp_attention_grad *g, const struct reference_head *h,
-                                   long q, long k)
+static struct low_pair low_pair_of(const struct rp_dev *dev, const struct rp_attention_grad *g,
+                                   const struct reference_head *h, long q, long k)
 {
     const struct rp_attention *a = g->a;
-    const float *go = g->d_o + h->o0 + q * h->width, *o = g->o + h->o0 + q * h->width, *v = g->qkv + h->x0 + 2 * h->width;
+    const float *go = g->d_o + h->o0 + q * h->width, *o = g->o + h->o0 + q * h->width,
+                *v = g->qkv + h->x0 + 2 * h->width;
     struct reference_sum128 sum;
     struct low_chain s = low_begin(dev, 0.0f);
     if (!attended(h, q, k))
@@ -176,8 +179,8 @@ static void low_attention_backward(struct rp_dev *dev, const struct rp_attention
 
 /* ---- strict fp32 ---- */
 
-static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
-                                  const struct rp_attention *a)
+static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask,
+                                  const float *qkv, const struct rp_attention *a)
 {
     const long before = (long)a->first_head * a->seq;
     if (is_mixed(dev)) {
@@ -205,7 +208,9 @@ static void ref_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
             for (long d = 0; d < a->head_dim; d++)
                 out[d] = 0.0f;
             for (long k = 0; k < a->seq; k++) {
-                int keep = dropout_on(&a->drop) && (!a->causal || k <= q) ? decide(mask, &a->drop, before, h.row0 + q, k, a->seq) : 1;
+                int keep = dropout_on(&a->drop) && (!a->causal || k <= q)
+                               ? decide(mask, &a->drop, before, h.row0 + q, k, a->seq)
+                               : 1;
                 if (!attended(&h, q, k))
                     continue;
                 float pd = r_exp(score(&h, qkv, q, k) - m) * inv;

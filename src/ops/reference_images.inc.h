@@ -1,4 +1,5 @@
-/* The literal definition of convolution, batch norm, pooling and pixels: a part of reference.c, which includes it once. */
+/* The literal definition of convolution, batch norm, pooling and pixels: a part of reference.c, which includes it
+ * once. */
 
 /* The channels of a pixel of an NHWC image, or NULL outside it, where all are +0. */
 static const float *pixel_of(const float *x, long n, long h, long w, long height, long width, long channels)
@@ -57,8 +58,8 @@ static struct low_term forward_term(const void *product, long r, long o, long k)
     const long n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
     if (kw >= c->kernel_w || i >= c->in_c)
         return (struct low_term){0.0f, 0.0f};
-    return (struct low_term){pixel_at(p->x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, i, c->in_h,
-                                      c->in_w, c->in_c),
+    return (struct low_term){pixel_at(p->x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, i,
+                                      c->in_h, c->in_w, c->in_c),
                              p->w[((o * c->kernel_h + kh) * c->kernel_w + kw) * c->in_c + i]};
 }
 
@@ -69,7 +70,8 @@ static struct low_term dgrad_term(const void *product, long pixel, long i, long 
     const long row = rp_low_row(c->kernel_w, c->out_c), each = rp_low_channels(c->out_c);
     const long kh = k / row, kw = k % row / each, o = k % row % each;
     const long n = pixel / (c->in_h * c->in_w), ih = pixel / c->in_w % c->in_h, iw = pixel % c->in_w;
-    const long oh = output_of(ih, c->pad_top, kh, c->stride, c->out_h), ow = output_of(iw, c->pad_left, kw, c->stride, c->out_w);
+    const long oh = output_of(ih, c->pad_top, kh, c->stride, c->out_h),
+               ow = output_of(iw, c->pad_left, kw, c->stride, c->out_w);
     if (kw >= c->kernel_w || o >= c->out_c)
         return (struct low_term){0.0f, 0.0f};
     return (struct low_term){oh < 0 || ow < 0 ? 0.0f : p->dy[((n * c->out_h + oh) * c->out_w + ow) * c->out_c + o],
@@ -81,7 +83,8 @@ static struct low_term wgrad_term(const void *product, long o, long e, long r)
 {
     const struct low_conv *p = product;
     const struct rp_conv *c = p->c;
-    const long kh = e / c->in_c / c->kernel_w, kw = e / c->in_c % c->kernel_w, oh = r / c->out_w % c->out_h, ow = r % c->out_w;
+    const long kh = e / c->in_c / c->kernel_w, kw = e / c->in_c % c->kernel_w, oh = r / c->out_w % c->out_h,
+               ow = r % c->out_w;
     return (struct low_term){p->dy[r * c->out_c + o],
                              pixel_at(p->x, r / (c->out_h * c->out_w), oh * c->stride + kh - c->pad_top,
                                       ow * c->stride + kw - c->pad_left, e % c->in_c, c->in_h, c->in_w, c->in_c)};
@@ -89,8 +92,8 @@ static struct low_term wgrad_term(const void *product, long o, long e, long r)
 
 /* ---- convolution ---- */
 
-static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *c,
-                             float *work)
+static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w,
+                             const struct rp_conv *c, float *work)
 {
     const long rows = rp_conv_rows(c), taps = rp_conv_taps(c), segment = rp_segment((int)taps);
     for (long r = 0; r < rows; r++)
@@ -100,8 +103,8 @@ static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
             struct reference_chains s = {0};
             for (long kh = 0; kh < c->kernel_h && !is_mixed(dev); kh++)
                 for (long kw = 0; kw < c->kernel_w; kw++, f += c->in_c) {
-                    const float *pixel = pixel_of(x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, c->in_h,
-                                                  c->in_w, c->in_c);
+                    const float *pixel = pixel_of(x, n, oh * c->stride + kh - c->pad_top,
+                                                  ow * c->stride + kw - c->pad_left, c->in_h, c->in_w, c->in_c);
                     for (long i = 0; i < c->in_c; i++)
                         chains_add(&s, pixel ? pixel[i] : 0.0f, f[i], segment, taps);
                 }
@@ -118,7 +121,8 @@ static void ref_conv_forward(struct rp_dev *dev, float *y, float *mean, const fl
         mean[o] = mean[o] * (1.0f / (float)rows);
 }
 
-static void ref_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
+static void ref_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add,
+                           const struct rp_conv *c)
 {
     const long taps = (long)c->kernel_h * c->kernel_w, terms = taps * c->out_c, segment = rp_segment((int)terms);
     const long pixels = (long)c->batch * c->in_h * c->in_w;
@@ -140,20 +144,24 @@ static void ref_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
         }
 }
 
-static void ref_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c, float *work)
+static void ref_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c,
+                           float *work)
 {
-    const long rows = rp_conv_rows(c), taps = rp_conv_taps(c), all = c->out_c * taps, groups = (rows + RP_CONV_GROUP - 1) / RP_CONV_GROUP;
+    const long rows = rp_conv_rows(c), taps = rp_conv_taps(c), all = c->out_c * taps,
+               groups = (rows + RP_CONV_GROUP - 1) / RP_CONV_GROUP;
     for (long e = 0; is_mixed(dev) && e < all; e++)
-        dw[e] = low_weight(dev, wgrad_term, &(struct low_conv){c, x, dy, NULL}, e / taps, e % taps, c->out_c, (int)taps, (int)rows);
+        dw[e] = low_weight(dev, wgrad_term, &(struct low_conv){c, x, dy, NULL}, e / taps, e % taps, c->out_c, (int)taps,
+                           (int)rows);
     for (long e = 0; !is_mixed(dev) && e < all; e++) {
-        const long o = e / taps, kh = e % taps / c->in_c / c->kernel_w, kw = e % taps / c->in_c % c->kernel_w, i = e % c->in_c;
+        const long o = e / taps, kh = e % taps / c->in_c / c->kernel_w, kw = e % taps / c->in_c % c->kernel_w,
+                   i = e % c->in_c;
         for (long g = 0; g < groups; g++) {
             const long end = rows < (g + 1) * RP_CONV_GROUP ? rows : (g + 1) * RP_CONV_GROUP;
             long r = g * RP_CONV_GROUP, n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
             struct reference_chains s = {0};
             for (; r < end; r++) {
-                const float b = pixel_at(x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, i, c->in_h,
-                                         c->in_w, c->in_c);
+                const float b = pixel_at(x, n, oh * c->stride + kh - c->pad_top, ow * c->stride + kw - c->pad_left, i,
+                                         c->in_h, c->in_w, c->in_c);
                 chains_add(&s, dy[r * c->out_c + o], b, RP_CONV_CHAIN, end - g * RP_CONV_GROUP);
                 if (++ow < c->out_w)
                     continue;
@@ -233,7 +241,8 @@ static void ref_maxpool_forward(struct rp_dev *dev, float *y, uint8_t *which, co
         const long r = i / c->out_c, n = r / (c->out_h * c->out_w), oh = r / c->out_w % c->out_h, ow = r % c->out_w;
         int found = 0;
         for (int k = 0; k < c->kernel_h * c->kernel_w; k++) {
-            const long ih = oh * c->stride + k / c->kernel_w - c->pad_top, iw = ow * c->stride + k % c->kernel_w - c->pad_left;
+            const long ih = oh * c->stride + k / c->kernel_w - c->pad_top,
+                       iw = ow * c->stride + k % c->kernel_w - c->pad_left;
             if (ih < 0 || ih >= c->in_h || iw < 0 || iw >= c->in_w)
                 continue;
             const float v = x[((n * c->in_h + ih) * c->in_w + iw) * c->in_c + i % c->out_c];
@@ -246,12 +255,14 @@ static void ref_maxpool_forward(struct rp_dev *dev, float *y, uint8_t *which, co
     }
 }
 
-static void ref_maxpool_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *which, const struct rp_conv *c)
+static void ref_maxpool_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *which,
+                                 const struct rp_conv *c)
 {
     for (long i = 0; i < (long)c->batch * c->in_h * c->in_w * c->in_c; i++) {
         const long p = i / c->in_c, n = p / (c->in_h * c->in_w), ih = p / c->in_w % c->in_h, iw = p % c->in_w;
         float s = 0.0f;
-        for (int k = c->kernel_h * c->kernel_w - 1; k >= 0; k--) { /* the window that has this pixel at its end comes first */
+        /* the window that has this pixel at its end comes first */
+        for (int k = c->kernel_h * c->kernel_w - 1; k >= 0; k--) {
             const long oh = output_of(ih, c->pad_top, k / c->kernel_w, c->stride, c->out_h);
             const long ow = output_of(iw, c->pad_left, k % c->kernel_w, c->stride, c->out_w);
             const long at = ((n * c->out_h + oh) * c->out_w + ow) * c->out_c + i % c->in_c;
@@ -281,8 +292,8 @@ static void ref_avgpool_backward(struct rp_dev *dev, float *dx, const float *dy,
         dx[i] = stored(dev, dy[i / width / pixels * width + i % width] * inv);
 }
 
-static void ref_scale_pixels(struct rp_dev *dev, float *x, const uint8_t *pixel, const float *scale, const float *shift, size_t n,
-                             int width)
+static void ref_scale_pixels(struct rp_dev *dev, float *x, const uint8_t *pixel, const float *scale, const float *shift,
+                             size_t n, int width)
 {
     for (size_t i = 0; i < n * (size_t)width; i++)
         x[i] = stored(dev, __builtin_fmaf((float)pixel[i], scale[i % (size_t)width], shift[i % (size_t)width]));

@@ -66,7 +66,8 @@ struct low_term {
 };
 typedef struct low_term (*low_term_fn)(const void *product, long i, long j, long k);
 
-static float low_piece(const struct rp_dev *dev, low_term_fn term, const void *product, long i, long j, long k, long end)
+static float low_piece(const struct rp_dev *dev, low_term_fn term, const void *product, long i, long j, long k,
+                       long end)
 {
     struct low_chain s = low_begin(dev, 0.0f);
     for (; k < end; k++) {
@@ -88,8 +89,8 @@ static float low_sum(const struct rp_dev *dev, low_term_fn term, const void *pro
 }
 
 /* The balanced tree over pieces [first, first + n) of `length` k-steps. */
-static float low_tree(const struct rp_dev *dev, low_term_fn term, const void *product, long i, long j, long k, long length,
-                      long first, long n)
+static float low_tree(const struct rp_dev *dev, low_term_fn term, const void *product, long i, long j, long k,
+                      long length, long first, long n)
 {
     if (n > 1) {
         const long left = rp_tree_split(n);
@@ -102,7 +103,8 @@ static float low_tree(const struct rp_dev *dev, low_term_fn term, const void *pr
 }
 
 /* A weight gradient [m, n] over k rows. */
-static float low_weight(const struct rp_dev *dev, low_term_fn term, const void *product, long i, long j, int m, int n, int k)
+static float low_weight(const struct rp_dev *dev, low_term_fn term, const void *product, long i, long j, int m, int n,
+                        int k)
 {
     const long length = rp_low_segment(m, n, k), pieces = (k + length - 1) / length;
     return k ? low_tree(dev, term, product, i, j, k, length, 0, pieces) : 0.0f;
@@ -119,7 +121,8 @@ static void low_gemm(const struct rp_dev *dev, const struct rp_gemm *g)
 {
     for (long i = 0; i < g->m; i++)
         for (long j = 0; j < g->n; j++) {
-            const float s = g->ta ? low_weight(dev, gemm_term, g, i, j, g->m, g->n, g->k) : low_sum(dev, gemm_term, g, i, j, g->k);
+            const float s =
+                g->ta ? low_weight(dev, gemm_term, g, i, j, g->m, g->n, g->k) : low_sum(dev, gemm_term, g, i, j, g->k);
             gemm_end(dev, g, i, j, s);
         }
 }

@@ -1,11 +1,13 @@
 /* Every operation on stored tensors, with those of its arguments that are, and their elements: stored_NAME(), and
- * stored_rows_of() for a table of them. Included once by who calls operations with other tensors than it is given: it defines
+ * stored_rows_of() for a table of them. Included once by who calls operations with other tensors than it is given: it
+ * defines
  *
  *   struct stored_call, with `ops` and `dev`, the operations that are called and their device
- *   stored_begin(dev), stored_tensor(&w, pointer, elements, is_result), which returns the tensor to pass on, stored_end(&w)
+ *   stored_begin(dev), stored_tensor(&w, pointer, elements, is_result), which returns the tensor to pass on,
+ *   stored_end(&w)
  *
- * A tensor may be named twice, in place, with the same elements; NULL has none. Extend: a new operation on stored tensors has
- * a CALL() and its name in stored_rows_of() here. */
+ * A tensor may be named twice, in place, with the same elements; NULL has none. Extend: a new operation on stored
+ * tensors has a CALL() and its name in stored_rows_of() here. */
 
 #define READ(p, n) stored_tensor(&w, p, (size_t)(n), 0)
 #define WRITTEN(p, n) stored_tensor(&w, p, (size_t)(n), 1)
@@ -40,11 +42,15 @@ CALL(gemm, const struct rp_gemm *g)
     w.ops->gemm(w.dev, &h);
 CALL_END
 
-CALL(embed_forward, rp_stored *z, const int32_t *ids, const int32_t *types, const int32_t *positions, const rp_stored *word,
-       const rp_stored *type, const rp_stored *position, int rows, int seq, int width)
-    w.ops->embed_forward(w.dev, WRITTEN(z, rows * width), ids, types, positions, READ(word, stored_rows(ids, rows) * width),
-                          READ(type, type ? stored_rows(types, rows) * width : 0),
-                          READ(position, (positions ? stored_rows(positions, rows) : rows < seq ? rows : seq) * width), rows, seq, width);
+CALL(embed_forward, rp_stored *z, const int32_t *ids, const int32_t *types, const int32_t *positions,
+     const rp_stored *word, const rp_stored *type, const rp_stored *position, int rows, int seq, int width)
+w.ops->embed_forward(w.dev, WRITTEN(z, rows *width), ids, types, positions, READ(word, stored_rows(ids, rows) * width),
+                     READ(type, type ? stored_rows(types, rows) * width : 0),
+                     READ(position, (positions    ? stored_rows(positions, rows)
+                                     : rows < seq ? rows
+                                                  : seq) *
+                                        width),
+                     rows, seq, width);
 CALL_END
 
 #define NORM(name, whole)                                                                                              \
@@ -73,11 +79,13 @@ CALL(layernorm_backward, const struct rp_layernorm_grad *g)
     w.ops->layernorm_backward(w.dev, &h);
 CALL_END
 
-CALL(dropout_forward, rp_stored *y, uint8_t *mask, const rp_stored *x, const struct rp_dropout *drop, int rows, int width)
-    w.ops->dropout_forward(w.dev, WRITTEN(y, rows * width), mask, READ(x, rows * width), drop, rows, width);
+CALL(dropout_forward, rp_stored *y, uint8_t *mask, const rp_stored *x, const struct rp_dropout *drop, int rows,
+     int width)
+w.ops->dropout_forward(w.dev, WRITTEN(y, rows *width), mask, READ(x, rows *width), drop, rows, width);
 CALL_END
-CALL(dropout_backward, rp_stored *dx, const rp_stored *dy, const uint8_t *mask, const struct rp_dropout *drop, int rows, int width)
-    w.ops->dropout_backward(w.dev, WRITTEN(dx, rows * width), READ(dy, rows * width), mask, drop, rows, width);
+CALL(dropout_backward, rp_stored *dx, const rp_stored *dy, const uint8_t *mask, const struct rp_dropout *drop, int rows,
+     int width)
+w.ops->dropout_backward(w.dev, WRITTEN(dx, rows *width), READ(dy, rows *width), mask, drop, rows, width);
 CALL_END
 
 #define POINTWISE(name)                                                                                                \
@@ -130,8 +138,10 @@ static inline size_t stored_out(const struct rp_conv *c)
 {
     return (size_t)rp_conv_rows(c) * (size_t)c->out_c;
 }
-CALL(conv_forward, rp_stored *y, float *mean, const rp_stored *x, const rp_stored *f, const struct rp_conv *c, float *work)
-    w.ops->conv_forward(w.dev, WRITTEN(y, stored_out(c)), mean, READ(x, stored_in(c)), READ(f, c->out_c * rp_conv_taps(c)), c, work);
+CALL(conv_forward, rp_stored *y, float *mean, const rp_stored *x, const rp_stored *f, const struct rp_conv *c,
+     float *work)
+w.ops->conv_forward(w.dev, WRITTEN(y, stored_out(c)), mean, READ(x, stored_in(c)), READ(f, c->out_c *rp_conv_taps(c)),
+                    c, work);
 CALL_END
 CALL(conv_dgrad, rp_stored *dx, const rp_stored *dy, const rp_stored *f, const rp_stored *add, const struct rp_conv *c)
     w.ops->conv_dgrad(w.dev, WRITTEN(dx, stored_in(c)), READ(dy, stored_out(c)), READ(f, c->out_c * rp_conv_taps(c)),
@@ -182,13 +192,15 @@ CALL_END
 CALL(argmax_rows, int32_t *index, const rp_stored *x, long ld, int n, int classes)
     w.ops->argmax_rows(w.dev, index, READ(x, stored_matrix(n, classes, ld)), ld, n, classes);
 CALL_END
-CALL(softmax_xent, float *loss, rp_stored *z, long ld, const int32_t *labels, const float *coef, float scale, int n, int classes,
-       int shards)
-    w.ops->softmax_xent(w.dev, loss, WRITTEN(z, stored_matrix(n, classes, ld)), ld, labels, coef, scale, n, classes, shards);
+CALL(softmax_xent, float *loss, rp_stored *z, long ld, const int32_t *labels, const float *coef, float scale, int n,
+     int classes, int shards)
+w.ops->softmax_xent(w.dev, loss, WRITTEN(z, stored_matrix(n, classes, ld)), ld, labels, coef, scale, n, classes,
+                    shards);
 CALL_END
-CALL(softmax_xent_smoothed, float *loss, rp_stored *z, long ld, const int32_t *labels, const float *coef, float scale, int n,
-       int classes, float smoothing)
-    w.ops->softmax_xent_smoothed(w.dev, loss, WRITTEN(z, stored_matrix(n, classes, ld)), ld, labels, coef, scale, n, classes, smoothing);
+CALL(softmax_xent_smoothed, float *loss, rp_stored *z, long ld, const int32_t *labels, const float *coef, float scale,
+     int n, int classes, float smoothing)
+w.ops->softmax_xent_smoothed(w.dev, loss, WRITTEN(z, stored_matrix(n, classes, ld)), ld, labels, coef, scale, n,
+                             classes, smoothing);
 CALL_END
 
 CALL(round_stored, rp_stored *dst, const float *src, const rp_stored *add, size_t n)
@@ -206,13 +218,15 @@ static inline void stored_rows_of(struct rp_ops *t)
 {
 #define ROW(name) t->name = stored_##name;
 #define ROWS(X)                                                                                                        \
-    X(gemm) X(embed_forward) X(layernorm_forward) X(residual_layernorm_forward) X(layernorm_apply) X(layernorm_backward) \
-    X(dropout_forward) X(dropout_backward) X(gelu_forward) X(gelu_backward) X(gelu_tanh_forward) X(gelu_tanh_backward) \
-    X(tanh_forward) X(tanh_backward) X(colsum) X(bias_add) X(attention_forward) X(attention_backward) X(gather_rows)   \
-    X(row_sums) X(conv_forward) X(conv_dgrad) X(conv_wgrad) X(batchnorm_forward) X(batchnorm_apply)                    \
-    X(batchnorm_backward) X(maxpool_forward) X(maxpool_backward) X(avgpool_forward) X(avgpool_backward)                \
-    X(scale_pixels) X(argmax_rows) X(softmax_xent) X(softmax_xent_smoothed) X(round_stored) X(add_stored)              \
-    X(find_nonfinite_stored)
+    X(gemm)                                                                                                            \
+    X(embed_forward) X(layernorm_forward) X(residual_layernorm_forward) X(layernorm_apply) X(layernorm_backward)       \
+        X(dropout_forward) X(dropout_backward) X(gelu_forward) X(gelu_backward) X(gelu_tanh_forward)                   \
+            X(gelu_tanh_backward) X(tanh_forward) X(tanh_backward) X(colsum) X(bias_add) X(attention_forward)          \
+                X(attention_backward) X(gather_rows) X(row_sums) X(conv_forward) X(conv_dgrad) X(conv_wgrad)           \
+                    X(batchnorm_forward) X(batchnorm_apply) X(batchnorm_backward) X(maxpool_forward)                   \
+                        X(maxpool_backward) X(avgpool_forward) X(avgpool_backward) X(scale_pixels) X(argmax_rows)      \
+                            X(softmax_xent) X(softmax_xent_smoothed) X(round_stored) X(add_stored)                     \
+                                X(find_nonfinite_stored)
     ROWS(ROW)
 #undef ROW
 #undef ROWS

@@ -14,8 +14,8 @@ static inline long rp_tree_split(long n)
     return s;
 }
 
-/* Rows of dropout decisions are counted with the width rounded up to 128: every row starts on a whole Philox block and a
- * whole 16-byte word of mask bits. */
+/* Rows of dropout decisions are counted with the width rounded up to 128: every row starts on a whole Philox block and
+ * a whole 16-byte word of mask bits. */
 static inline long rp_mask_stride(long width)
 {
     return (width + 127) & ~127l;

@@ -1,12 +1,14 @@
-/* The sum over the micro-batches of a step: a balanced tree over their gradients and losses, built with a binary counter.
+/* The sum over the micro-batches of a step: a balanced tree over their gradients and losses, built with a binary
+ * counter.
  *
  * What:    repro-fp32/1 sums micro-batches in a balanced tree over their index, independently of how ranks divide them.
  * Flow:    leaf() -> where to write the next gradient; push() merges aligned siblings; finish() merges what is left.
  * Owner:   blocks are the caller's: as many as rp_grad_tree_blocks() answers.
  * Extend:  another value that is summed over micro-batches is a field of struct rp_losses and a line in merge().
  *
- * Node i of the stack lies in block i. After leaves 0..4: [0,4) in block 0 and [4,5) in block 1. A counter may start at any index (a
- * rank's own range): it merges only [lo, lo+w) with [lo+w, lo+2w) where lo is a multiple of 2w, as the whole tree does.
+ * Node i of the stack lies in block i. After leaves 0..4: [0,4) in block 0 and [4,5) in block 1. A counter may start at
+ * any index (a rank's own range): it merges only [lo, lo+w) with [lo+w, lo+2w) where lo is a multiple of 2w, as the
+ * whole tree does.
  */
 #pragma once
 
@@ -19,9 +21,10 @@ struct rp_losses {
     float loss, part[RP_LOSS_PARTS_MAX];
 };
 
-#define RP_GRADIENT_BLOCKS 36 /* from leaf 0 on 65536 leaves keep at most 17 partial sums; from another one up to twice as many */
-/* The most partial sums that a binary counter over leaves [first, first + leaves) holds, with the leaf being written; from 0 on that is
- * floor(log2(leaves)) + 1. */
+/* from leaf 0 on 65536 leaves keep at most 17 partial sums; from another one up to twice as many */
+#define RP_GRADIENT_BLOCKS 36
+/* The most partial sums that a binary counter over leaves [first, first + leaves) holds, with the leaf being written;
+ * from 0 on that is floor(log2(leaves)) + 1. */
 int rp_grad_tree_blocks(int64_t first, int64_t leaves);
 
 struct rp_grad_tree {
@@ -41,8 +44,8 @@ int rp_grad_tree_siblings(int64_t lo, int64_t mid, int64_t hi);
 void rp_grad_tree_init(struct rp_grad_tree *t, struct rp_dev *dev, float *const *block, int blocks, size_t floats);
 float *rp_grad_tree_leaf(struct rp_grad_tree *t); /* write the gradient here, then push() */
 void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l);
-/* Merges floats [at, at + floats) of leaf `index`, which are final while others are not, as push() would; after all floats of the block
- * push_merged() only counts the leaf. */
+/* Merges floats [at, at + floats) of leaf `index`, which are final while others are not, as push() would; after all
+ * floats of the block push_merged() only counts the leaf. */
 void rp_grad_tree_merge_early(const struct rp_grad_tree *t, int64_t index, size_t at, size_t floats);
 void rp_grad_tree_push_merged(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l);
 /* A node of another counter: [lo, hi) is in the block of leaf(). */

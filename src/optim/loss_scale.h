@@ -1,8 +1,8 @@
 /* The loss scale of fp16 training: a power of two that keeps small gradients above zero.
  *
  * What:    one rule for the scalers of Megatron-LM, PyTorch, TensorFlow and DeepLearningExamples, as a pure function.
- * Flow:    rule of a recipe, state, whether the step overflowed -> the next state. The trainer, verify and the report call
- *          it: the scale of every step follows from the recipe and from which steps overflowed.
+ * Flow:    rule of a recipe, state, whether the step overflowed -> the next state. The trainer, verify and the report
+ *          call it: the scale of every step follows from the recipe and from which steps overflowed.
  * Owner:   none.
  * Extend:  what another scaler does differently is a key of the recipe and a field of the rule.
  *
@@ -42,7 +42,8 @@ struct rp_loss_scale rp_loss_scale_begin(const struct rp_loss_scale_rule *rule);
 /* After a step. */
 void rp_loss_scale_next(struct rp_loss_scale *s, const struct rp_loss_scale_rule *rule, int overflow);
 /* What the schedule of learning rates counts step t as; both from 1. */
-static inline int64_t rp_loss_scale_scheduled(const struct rp_loss_scale *s, const struct rp_loss_scale_rule *rule, int64_t t)
+static inline int64_t rp_loss_scale_scheduled(const struct rp_loss_scale *s, const struct rp_loss_scale_rule *rule,
+                                              int64_t t)
 {
     return rule->holds_schedule ? t - s->skipped : t;
 }

@@ -47,7 +47,8 @@ void rp_optim_fini(struct rp_optim *o)
     *o = (struct rp_optim){0};
 }
 
-/* Taylor series of the sine of an angle of at most pi/4, in double by multiplication and addition: exact to the last bits. */
+/* Taylor series of the sine of an angle of at most pi/4, in double by multiplication and addition: exact to the last
+ * bits. */
 static double sine(double a)
 {
     double z = a * a, s = 0;
@@ -78,7 +79,8 @@ static double decayed(const struct rp_optim *o, int64_t t, int64_t warmup, int64
     double x = t >= total ? 1.0 : (double)(t - warmup) / (double)(total - warmup);
     if (x >= 1.0)
         return o->min_lr;
-    return o->min_lr + (o->lr - o->min_lr) * (o->decay == RP_DECAY_cosine ? 0.5 * (1.0 + rp_cos_pi(x)) : (1.0 - x) * (1.0 - x));
+    return o->min_lr +
+           (o->lr - o->min_lr) * (o->decay == RP_DECAY_cosine ? 0.5 * (1.0 + rp_cos_pi(x)) : (1.0 - x) * (1.0 - x));
 }
 
 static double stepped(const struct rp_optim *o, int64_t t)
@@ -135,7 +137,8 @@ float *rp_trained_values(const struct rp_trained *x, const struct rp_tensor *t, 
                                      : rp_shares_slot_of(&x->shares, t, first));
 }
 
-const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i, size_t *n)
+const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i,
+                              size_t *n)
 {
     const int shards = rp_tensor_shards(t, x->parallel), pieces = t->pieces ? t->pieces : 1, axis = t->shard - 1;
     *n = t->count / (size_t)shards;
@@ -146,8 +149,8 @@ const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor
     const long rows = axis ? t->dim[0] : 1, cols = (long)t->count / rows, each = cols / pieces / shards;
     RP_BUG_IF(axis > 1 || t->dim[axis + 1]); /* the last axis of a vector or matrix */
     for (int k = 0; k < pieces; k++)
-        x->dev->op->copy_columns(x->dev, x->gathered + k * each, pieces * each, data + (k * shards + i) * each, cols, (int)rows, (int)each,
-                                 sizeof *data);
+        x->dev->op->copy_columns(x->dev, x->gathered + k * each, pieces * each, data + (k * shards + i) * each, cols,
+                                 (int)rows, (int)each, sizeof *data);
     return x->gathered;
 }
 
@@ -187,7 +190,8 @@ static size_t gather_parts(const struct rp_trained *x, float *sums, struct rp_er
 {
     const size_t own = rp_parts_own_chunks(x->parts), all = rp_parts_all_chunks(x->parts);
     RP_FREE float *here = rp_alloc(own * sizeof *here + 1), *whole = rp_alloc(all * sizeof *whole);
-    if (x->dev->backend->sync(x->dev, err) < 0 || x->dev->backend->download(x->dev, here, sums, own * sizeof *here, err) < 0 ||
+    if (x->dev->backend->sync(x->dev, err) < 0 ||
+        x->dev->backend->download(x->dev, here, sums, own * sizeof *here, err) < 0 ||
         rp_parts_gather(x->parts, whole, here, sizeof *whole, err) < 0 ||
         x->dev->backend->upload(x->dev, sums, whole, all * sizeof *whole, err) < 0)
         return 0;
@@ -281,7 +285,8 @@ static struct own_part own_part_of(const struct rp_trained *x, int i)
     return p;
 }
 
-static int adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err)
+static int adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale,
+                 struct rp_err *err)
 {
     struct rp_adam a = adam_of(o, t, updates, grad_scale);
     (void)err;
@@ -294,7 +299,8 @@ static int adamw(const struct rp_optim *o, const struct rp_trained *x, int64_t t
     return 0;
 }
 
-/* Square sums of the weights and of g, for trust ratios: those of all ranks are gathered at once, before the first is used. */
+/* Square sums of the weights and of g, for trust ratios: those of all ranks are gathered at once, before the first is
+ * used. */
 static int gather_trust_sums(const struct rp_trained *x, struct rp_err *err)
 {
     if (!has_peers(x))
@@ -303,7 +309,8 @@ static int gather_trust_sums(const struct rp_trained *x, struct rp_err *err)
     return chunks && all_chunk_sums(x, 0, 1.0f, x->chunks + chunks, err) ? 0 : -1;
 }
 
-/* sums = {sum of w*w, sum of g*g}, or zeros for a tensor that is not adapted: the ratio is then 1. before: chunks of the tensors before. */
+/* sums = {sum of w*w, sum of g*g}, or zeros for a tensor that is not adapted: the ratio is then 1. before: chunks of
+ * the tensors before. */
 static void trust_sums(const struct rp_trained *x, int i, size_t before, size_t all, int adapted)
 {
     const struct rp_ops *op = x->dev->op;
@@ -330,7 +337,8 @@ static size_t all_chunks(const struct rp_trained *x)
     return n;
 }
 
-static int lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err)
+static int lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale,
+                struct rp_err *err)
 {
     struct rp_adam a = adam_of(o, t, updates, grad_scale);
     const size_t all = all_chunks(x);
@@ -353,10 +361,12 @@ static int lamb(const struct rp_optim *o, const struct rp_trained *x, int64_t t,
     return 0;
 }
 
-static int sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err)
+static int sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale,
+               struct rp_err *err)
 {
     (void)updates;
-    struct rp_sgd a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum, .nesterov = o->nesterov};
+    struct rp_sgd a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum,
+                       .nesterov = o->nesterov};
     (void)err;
     for (int i = 0; i < x->weights->n; i++) {
         const struct own_part p = own_part_of(x, i);
@@ -367,7 +377,8 @@ static int sgd(const struct rp_optim *o, const struct rp_trained *x, int64_t t, 
     return 0;
 }
 
-static int lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err)
+static int lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale,
+                struct rp_err *err)
 {
     (void)updates;
     struct rp_lars a = {.grad_scale = grad_scale, .lr = (float)rp_learning_rate(o, t), .momentum = (float)o->momentum,
@@ -389,11 +400,13 @@ static int lars(const struct rp_optim *o, const struct rp_trained *x, int64_t t,
 }
 
 static const struct rp_optimizer optimizers[] = {
-    [RP_OPTIMIZER_adamw] = {.name = "adamw", .slot = {"m", "v"}, .update = adamw, .use = {RP_OP_adam_update}, .uses = 1},
-    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb, .adapts = 1, .use = {RP_OP_lamb_direction, RP_OP_lamb_apply},
-                           .uses = 2},
+    [RP_OPTIMIZER_adamw] =
+        {.name = "adamw", .slot = {"m", "v"}, .update = adamw, .use = {RP_OP_adam_update}, .uses = 1},
+    [RP_OPTIMIZER_lamb] = {.name = "lamb", .slot = {"m", "v"}, .update = lamb, .adapts = 1,
+                           .use = {RP_OP_lamb_direction, RP_OP_lamb_apply}, .uses = 2},
     [RP_OPTIMIZER_sgd] = {.name = "sgd", .slot = {"momentum"}, .update = sgd, .use = {RP_OP_sgd_update}, .uses = 1},
-    [RP_OPTIMIZER_lars] = {.name = "lars", .slot = {"momentum"}, .update = lars, .adapts = 1, .use = {RP_OP_lars_update}, .uses = 1},
+    [RP_OPTIMIZER_lars] =
+        {.name = "lars", .slot = {"momentum"}, .update = lars, .adapts = 1, .use = {RP_OP_lars_update}, .uses = 1},
 };
 _Static_assert(sizeof optimizers / sizeof *optimizers == RP_OPTIMIZER_COUNT, "each optimizer of a recipe has its row");
 
@@ -420,7 +433,8 @@ static float clip_factor(const struct rp_optim *o, float norm)
     return c < 1.0f ? c : 1.0f;
 }
 
-int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float norm, float inv_micros, struct rp_err *err)
+int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float norm,
+                  float inv_micros, struct rp_err *err)
 {
     return o->optimizer->update(o, x, t, updates, inv_micros * clip_factor(o, norm), err);
 }

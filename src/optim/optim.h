@@ -1,8 +1,8 @@
 /* Optimizers: learning-rate schedule, global gradient norm, clipping, AdamW as BERT's authors wrote it, LAMB.
  *
  * What:    the summed gradient of G micro-batches -> new weights and slots.
- * Flow:    rp_global_norm() -> rp_optim_step(); both walk the list of weights in order, each rank within its share (shares.h). Sums of
- *          chunks are gathered from all ranks, so that every rank adds them in the same tree.
+ * Flow:    rp_global_norm() -> rp_optim_step(); both walk the list of weights in order, each rank within its share
+ *          (shares.h). Sums of chunks are gathered from all ranks, so that every rank adds them in the same tree.
  * Owner:   struct rp_optim owns its list of exclusions; tensors are borrowed through struct rp_trained.
  * Extend:  NAME in RP_OPTIMIZERS of recipe/choices.h; a row of optimizers[] in optim.c with its slots (state root,
  *          checkpoints and memory plan follow from them), operations and function; its expressions as operations of
@@ -15,13 +15,14 @@
  *   grad_scale = (1/G) * coef                                    then one multiplication per element
  * The schedule is computed in double and rounded to fp32 once:
  *   t <= warmup: lr * (t / warmup);  after: lr * (1 - t/total)^p, p 0, 1, 1/2 or 2, and 0 from t = total on (p > 0);
- *   cosine: min + (lr - min) * (1 + cos(pi x)) / 2, x = (t - warmup) / (total - warmup), at most 1; rp_cos_pi() in optim.c;
- *   quadratic: min + (lr - min) * (1 - x)^2; step: lr / 10^(epoch / step_epochs), epoch = (t - 1) / steps per epoch.
+ *   cosine: min + (lr - min) * (1 + cos(pi x)) / 2, x = (t - warmup) / (total - warmup), at most 1; rp_cos_pi() in
+ *   optim.c; quadratic: min + (lr - min) * (1 - x)^2; step: lr / 10^(epoch / step_epochs), epoch = (t - 1) / steps per
+ *   epoch.
  * With whole epochs warmup and total are counted in them, t is the epoch (from 0), and in warm-up one more.
- * The original counts t from 0, so that its first step has learning rate 0 and changes only the moments; here the first step
- * already learns. Like the original, decay is measured from step 0, not from the end of warm-up.
- * Bias correction (off in the original) multiplies by 1/(1 - beta^t), beta^t by repeated squaring in double.
- * A tensor whose name contains an excluded word has no weight decay, and in LAMB and LARS the trust ratio 1.
+ * The original counts t from 0, so that its first step has learning rate 0 and changes only the moments; here the first
+ * step already learns. Like the original, decay is measured from step 0, not from the end of warm-up. Bias correction
+ * (off in the original) multiplies by 1/(1 - beta^t), beta^t by repeated squaring in double. A tensor whose name
+ * contains an excluded word has no weight decay, and in LAMB and LARS the trust ratio 1.
  */
 #pragma once
 
@@ -42,10 +43,13 @@ struct rp_trained;
 
 struct rp_optimizer {
     const char *name;
-    const char *slot[RP_SLOTS_MAX + 1]; /* state for each weight, by its name in checkpoints and state roots; ended by NULL */
-    int (*update)(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale, struct rp_err *err);
+    /* state for each weight, by its name in checkpoints and state roots; ended by NULL */
+    const char *slot[RP_SLOTS_MAX + 1];
+    int (*update)(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float grad_scale,
+                  struct rp_err *err);
     int adapts; /* uses norms of each tensor */
-    enum rp_op use[RP_OPTIMIZER_USES_MAX]; /* its operations over whole tensors, for the memory plan; the norm's are everyone's */
+    /* its operations over whole tensors, for the memory plan; the norm's are everyone's */
+    enum rp_op use[RP_OPTIMIZER_USES_MAX];
     int uses;
 };
 const struct rp_optimizer *rp_optimizer_of(const struct rp_recipe *r);
@@ -60,7 +64,8 @@ struct rp_trained {
     float *slot[RP_SLOTS_MAX]; /* [rp_shares_slots()] of the own share, bucket by bucket */
     struct rp_shares shares;
     const struct rp_parts *parts; /* of all ranks; NULL without a device */
-    float *chunks;   /* one per 4096-element chunk of every weight; two arrays where several ranks adapt each tensor (LAMB, LARS) */
+    /* one per 4096-element chunk of every weight; two arrays where several ranks adapt each tensor (LAMB, LARS) */
+    float *chunks;
     float *sums;     /* 4 floats */
     uint8_t *leaves; /* digests of one tensor's leaves, for state roots */
     struct rp_loss_scale scale; /* of the next step; its counts are those of the whole training */
@@ -73,7 +78,8 @@ struct rp_trained {
  * elements of the own share are there. NULL: no memory. */
 float *rp_trained_values(const struct rp_trained *x, const struct rp_tensor *t, int slot);
 /* Shard i of a tensor's data, and its elements; gathered if it is not contiguous. */
-const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i, size_t *n);
+const float *rp_trained_shard(const struct rp_trained *x, const struct rp_tensor *t, const float *data, int i,
+                              size_t *n);
 
 /* Square sums of the chunks of all weights in list order, on every rank: `chunks` has room for them on the device. */
 int rp_trained_squares(const struct rp_trained *x, float *chunks, struct rp_err *err) rp_must_check;
@@ -100,8 +106,9 @@ double rp_learning_rate(const struct rp_optim *o, int64_t t); /* t counts from 1
 double rp_cos_pi(double x);                                   /* cos(pi x) for x in [0, 1], the same bits everywhere */
 
 /* Norm of the mean gradient; inv_micros = 1/G; unscale: the inverse of the loss scale. */
-int rp_global_norm(float *norm, const struct rp_trained *x, float unscale, float inv_micros, struct rp_err *err) rp_must_check;
-/* One update of the own share. t, from 1: which step it is for the schedule; updates: which update, for the bias correction. inv_micros: 1/G,
- * over the loss scale. In LAMB the gradient block becomes the update direction. */
-int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float norm, float inv_micros,
-                  struct rp_err *err) rp_must_check;
+int rp_global_norm(float *norm, const struct rp_trained *x, float unscale, float inv_micros,
+                   struct rp_err *err) rp_must_check;
+/* One update of the own share. t, from 1: which step it is for the schedule; updates: which update, for the bias
+ * correction. inv_micros: 1/G, over the loss scale. In LAMB the gradient block becomes the update direction. */
+int rp_optim_step(const struct rp_optim *o, const struct rp_trained *x, int64_t t, int64_t updates, float norm,
+                  float inv_micros, struct rp_err *err) rp_must_check;

@@ -8,14 +8,16 @@
 void rp_parts_init(struct rp_parts *p, const struct rp_recipe *r, struct rp_comm *comm, size_t bucket)
 {
     const int stages = comm->size[RP_GROUP_PIPELINE];
-    *p = (struct rp_parts){.comm = comm, .stages = stages, .ranks = comm->size[RP_GROUP_TENSOR], .data = comm->size[RP_GROUP_DATA],
-                           .own = comm->rank[RP_GROUP_PIPELINE], .parallel = (int)r->parallel_tensor,
-                           .place = rp_alloc((size_t)stages * sizeof *p->place), .net = rp_alloc((size_t)stages * sizeof *p->net),
+    *p = (struct rp_parts){.comm = comm, .stages = stages, .ranks = comm->size[RP_GROUP_TENSOR],
+                           .data = comm->size[RP_GROUP_DATA], .own = comm->rank[RP_GROUP_PIPELINE],
+                           .parallel = (int)r->parallel_tensor, .place = rp_alloc((size_t)stages * sizeof *p->place),
+                           .net = rp_alloc((size_t)stages * sizeof *p->net),
                            .shares = rp_alloc((size_t)stages * sizeof *p->shares)};
     for (int s = 0; s < stages; s++) {
         p->place[s].host = comm->host;
-        rp_comm_set_coords(&p->place[s], rp_parts_world_rank(p, s, comm->rank[RP_GROUP_DATA], comm->rank[RP_GROUP_TENSOR]),
-                      (struct rp_degrees){p->data, p->ranks, stages});
+        rp_comm_set_coords(&p->place[s],
+                           rp_parts_world_rank(p, s, comm->rank[RP_GROUP_DATA], comm->rank[RP_GROUP_TENSOR]),
+                           (struct rp_degrees){p->data, p->ranks, stages});
         p->net[s] = rp_net_new_on(r, 1, &p->place[s], sizeof(float)); /* for its weights */
         rp_shares_init(&p->shares[s], &p->net[s]->tensors[RP_WEIGHT], p->parallel, &p->place[s], bucket);
     }
@@ -90,7 +92,8 @@ size_t rp_parts_all_chunks(const struct rp_parts *p)
 /* all: of every stage, in order, the chunks of its tensor-parallel ranks, one after the other. */
 static void put_in_order(const struct rp_parts *p, char *whole, const char *all, size_t bytes)
 {
-    RP_FREE size_t *at = rp_alloc((size_t)p->stages * sizeof *at), *chunks = rp_alloc((size_t)p->stages * sizeof *chunks);
+    RP_FREE size_t *at = rp_alloc((size_t)p->stages * sizeof *at),
+                   *chunks = rp_alloc((size_t)p->stages * sizeof *chunks);
     for (int s = 0; s < p->stages; s++) {
         chunks[s] = chunks_of_stage(p, s);
         at[s] = s ? at[s - 1] + (size_t)p->ranks * chunks[s - 1] : 0;

@@ -1,8 +1,11 @@
-/* Which rank has what of the trained state: stages have tensors, tensor-parallel ranks parts of each, data-parallel ranks shares of these.
+/* Which rank has what of the trained state: stages have tensors, tensor-parallel ranks parts of each, data-parallel
+ * ranks shares of these.
  *
- * What:    the lists of tensors and the shares of every stage, and arrays with one item per chunk of norms or leaf of state roots, gathered
- *          from all ranks into the order that the arithmetic has for one: tensors in list order, of each its shards in order.
- * Flow:    recipe + communicator -> struct rp_parts; optim.c gathers sums, state.c digests, checkpoints find the ranks that have elements.
+ * What:    the lists of tensors and the shares of every stage, and arrays with one item per chunk of norms or leaf of
+ *          state roots, gathered from all ranks into the order that the arithmetic has for one: tensors in list order,
+ *          of each its shards in order.
+ * Flow:    recipe + communicator -> struct rp_parts; optim.c gathers sums, state.c digests, checkpoints find the ranks
+ *          that have elements.
  * Owner:   struct rp_parts owns its lists; the communicator is borrowed.
  * Extend:  a new way to divide tensors changes rp_tensor_whole_element() and the order in rp_parts_gather().
  *
@@ -47,6 +50,7 @@ int rp_parts_second_user(const struct rp_parts *p, int i);
 size_t rp_parts_chunks(const struct rp_parts *p, int i);
 size_t rp_parts_own_chunks(const struct rp_parts *p); /* of all weights in this rank's list */
 size_t rp_parts_all_chunks(const struct rp_parts *p);
-/* whole: an item of `bytes` for every chunk of all weights, in order; own: for those of this rank's list, which are the same on every
- * data-parallel rank. Host memory. */
-int rp_parts_gather(const struct rp_parts *p, void *whole, const void *own, size_t bytes, struct rp_err *err) rp_must_check;
+/* whole: an item of `bytes` for every chunk of all weights, in order; own: for those of this rank's list, which are the
+ * same on every data-parallel rank. Host memory. */
+int rp_parts_gather(const struct rp_parts *p, void *whole, const void *own, size_t bytes,
+                    struct rp_err *err) rp_must_check;

@@ -98,7 +98,8 @@ static struct rp_share divide_bucket(struct rp_shares *s, int b, struct rp_share
     const struct rp_bucket *bucket = &s->bucket[b];
     for (int i = 0; i < s->n; i++) {
         struct rp_share *share = &s->of[(i % s->hosts * (s->n / s->hosts) + i / s->hosts) * s->buckets + b];
-        const size_t whole = bucket->hi - bucket->lo, end = i + 1 < s->n ? bucket->lo + whole / (size_t)s->n * (size_t)(i + 1) : bucket->hi;
+        const size_t whole = bucket->hi - bucket->lo,
+                     end = i + 1 < s->n ? bucket->lo + whole / (size_t)s->n * (size_t)(i + 1) : bucket->hi;
         *share = (struct rp_share){.lo = before.hi, .first_chunk = before.end_chunk};
         cut_before(s, end, &share->hi, &share->end_chunk);
         if (i + 1 == s->n)
@@ -124,10 +125,11 @@ static void share_init(struct rp_shares *s, size_t least)
         }
 }
 
-void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm, size_t least)
+void rp_shares_init(struct rp_shares *s, const struct rp_tensors *weights, int parallel, struct rp_comm *comm,
+                    size_t least)
 {
-    *s = (struct rp_shares){.comm = comm, .n = comm->size[RP_GROUP_DATA], .own = comm->rank[RP_GROUP_DATA], .hosts = regular_hosts(comm),
-                            .weights = weights, .parallel = parallel};
+    *s = (struct rp_shares){.comm = comm, .n = comm->size[RP_GROUP_DATA], .own = comm->rank[RP_GROUP_DATA],
+                            .hosts = regular_hosts(comm), .weights = weights, .parallel = parallel};
     share_init(s, least);
 }
 
@@ -222,7 +224,8 @@ int rp_shares_runs(const struct rp_shares *s, int i, struct rp_run_of_chunks *ru
         *run = (struct rp_run_of_chunks){0, count, 0, rp_tensor_parts(t, s->parallel, RP_NORM_CHUNK)};
         return count > 0;
     }
-    const size_t len = t->count / (size_t)rp_tensor_shards(t, s->parallel), per = (len + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
+    const size_t len = t->count / (size_t)rp_tensor_shards(t, s->parallel),
+                 per = (len + RP_NORM_CHUNK - 1) / RP_NORM_CHUNK;
     for (size_t at = first; at < first + count; runs++) {
         const size_t end = (at / len + 1) * len < first + count ? (at / len + 1) * len : first + count;
         run[runs] = (struct rp_run_of_chunks){at, end - at, at / len * per + at % len / RP_NORM_CHUNK,
@@ -240,7 +243,8 @@ static int list_chunks(const struct rp_shares *s, struct rp_transfer *t, void *c
         const int to = (s->own + k) % s->n, from = (s->own + s->n - k) % s->n;
         for (int b = 0; b < s->buckets; b++) {
             const struct rp_share *own = rp_share_at(s, s->own, b), *other = rp_share_at(s, from, b);
-            const size_t sent = (own->end_chunk - own->first_chunk) * bytes, got = (other->end_chunk - other->first_chunk) * bytes;
+            const size_t sent = (own->end_chunk - own->first_chunk) * bytes,
+                         got = (other->end_chunk - other->first_chunk) * bytes;
             if (sent)
                 t[n++] = (struct rp_transfer){to, 1, (char *)chunks + own->first_chunk * bytes, sent};
             if (got)
@@ -251,7 +255,8 @@ static int list_chunks(const struct rp_shares *s, struct rp_transfer *t, void *c
 }
 
 static int gather_chunks(const struct rp_shares *s, void *chunks, size_t bytes,
-                         int (*exchange)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err),
+                         int (*exchange)(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n,
+                                         struct rp_err *err),
                          struct rp_err *err)
 {
     RP_FREE struct rp_transfer *t = rp_alloc((2 * (size_t)s->n * (size_t)s->buckets + 1) * sizeof *t);

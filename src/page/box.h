@@ -1,4 +1,5 @@
-/* The box "as verified by": everything on a page that depends on its author, their keys and their files. Inner header of page/.
+/* The box "as verified by": everything on a page that depends on its author, their keys and their files. Inner header
+ * of page/.
  *
  * What:    verdict and checks of each bundle, trust in keys, the results of --ledger and --original.
  * Flow:    verifications -> lines of the box.

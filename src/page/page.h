@@ -5,9 +5,9 @@
  * Owner:   bundles are borrowed; the caller owns the buffers.
  * Extend:  a section is a row of section.h; figures go through report/figure.h, so that they name their source.
  *
- * A page is a body, which is a pure function of the bundles' bytes and of this program, and one box (box.h) with what depends on its
- * author: no clock, folder or locale. Plots are drawings, and the data of plots are downloads inside the page. Of a bundle that failed,
- * only the checks are shown, in the box.
+ * A page is a body, which is a pure function of the bundles' bytes and of this program, and one box (box.h) with what
+ * depends on its author: no clock, folder or locale. Plots are drawings, and the data of plots are downloads inside the
+ * page. Of a bundle that failed, only the checks are shown, in the box.
  */
 #pragma once
 
@@ -32,7 +32,8 @@ struct rp_page_bundles {
     int n;
 };
 /* As rp_verify() with these options (all but `keep`); a bundle that fails is added too. */
-int rp_page_bundles_add(struct rp_page_bundles *all, const char *path, struct rp_verify_opts o, struct rp_err *err) rp_must_check;
+int rp_page_bundles_add(struct rp_page_bundles *all, const char *path, struct rp_verify_opts o,
+                        struct rp_err *err) rp_must_check;
 void rp_page_bundles_free(struct rp_page_bundles **all);
 
 void rp_page_html(struct rp_buf *out, const struct rp_shown_bundle *b, int n);

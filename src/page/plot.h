@@ -6,9 +6,9 @@
  *
  * The drawing is stretched to the width of the page: shapes are in a box of 1000 units that is scaled in x only, with
  * strokes of constant width; labels are outside of the box, placed by percentages, in the size of the text. So it is
- * legible on a phone and on paper. A line of many points shows the minimum and maximum of each of 500 columns and is not
- * smoothed otherwise. A dot outside the given range of y is drawn in grey at the edge. On top lie up to 60 invisible
- * columns, whose <title> shows the values under the pointer.
+ * legible on a phone and on paper. A line of many points shows the minimum and maximum of each of 500 columns and is
+ * not smoothed otherwise. A dot outside the given range of y is drawn in grey at the edge. On top lie up to 60
+ * invisible columns, whose <title> shows the values under the pointer.
  */
 #pragma once
 

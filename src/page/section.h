@@ -68,7 +68,8 @@ RP_SECTIONS(SECTION)
 void rp_section_fill(struct rp_section *s, const char *html);
 /* The same; a pointer that begins with "~" is one of the slowest rank: {~/device/isa t}. */
 void rp_section_fill_slowest(struct rp_section *s, const char *html);
-void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, struct rp_run_documents *)); /* of report/tables.h */
+/* of report/tables.h */
+void rp_section_table(struct rp_section *s, void (*table)(struct rp_doc *, struct rp_run_documents *));
 /* A link to download bytes that are inside the page; kind: "step". */
 void rp_section_download(struct rp_section *s, const struct rp_buf *csv, const char *kind, const char *source);
 /* A value of the run that is neither null nor empty; a pointer may begin with "~" too. */
@@ -76,8 +77,10 @@ int rp_section_has(const struct rp_section *s, const char *pointer);
 /* The recipe's own title, which --set did not replace: a page has it as the name of the bundle. Else NULL. */
 const char *rp_page_title(const struct rp_facts *f);
 const char *rp_page_recipe(const struct rp_facts *f);                              /* its recipe, without "embedded:" */
-int rp_before_figure(struct rp_section *s, const char *pointer, const char *form); /* of that node's capture before the run */
-struct rp_section rp_section_of_node(const struct rp_section *s, int node); /* the same, with the capture of another node */
+/* of that node's capture before the run */
+int rp_before_figure(struct rp_section *s, const char *pointer, const char *form);
+/* the same, with the capture of another node */
+struct rp_section rp_section_of_node(const struct rp_section *s, int node);
 /* What trained, and how: its name where it has one; its instruction set and threads, or its compute capability. */
 /* Throughput first, then the machine: above everything else on the page of a bundle. */
 void rp_section_headline(struct rp_section *s);

@@ -16,7 +16,8 @@ static double least_traffic(const struct rp_class_bytes *b)
     return 2 * ((double)b->parameters + (double)b->gradients + (double)b->optimizer_state);
 }
 
-/* The run is a line, not a point, because its memory traffic was not measured. The line ends at the FLOPs per byte of the minimum traffic.
+/* The run is a line, not a point, because its memory traffic was not measured. The line ends at the FLOPs per byte of
+ * the minimum traffic.
  */
 static void plot_roofline(struct rp_section *s, double gemm, double copy)
 {
@@ -47,10 +48,9 @@ static void plot_roofline(struct rp_section *s, double gemm, double copy)
                         .log_x = 1,
                         .log_y = 1};
     rp_plot(s->out, &p);
-    rp_buf_puts(
-        s->out,
-        "<p class=\"note\">The run is a line because its memory traffic was not measured: it begins where memory would limit it and "
-        "ends where a step moves parameters, gradients and optimizer state only once.</p>\n");
+    rp_buf_puts(s->out, "<p class=\"note\">The run is a line because its memory traffic was not measured: it begins "
+                        "where memory would limit it and ends where a step moves parameters, gradients and optimizer "
+                        "state only once.</p>\n");
 }
 
 void rp_section_ceilings(struct rp_section *s)
@@ -94,12 +94,13 @@ static double bytes_of_class(const struct rp_section *s, int k)
 static void plot_memory(struct rp_section *s, double total, double peak)
 {
     double scale = 1000 / fmax(total, isfinite(peak) ? peak : 0), x = 0;
-    rp_buf_printf(s->out,
-                  "<figure id=\"b%d-memory-bar\"><figcaption><b>Memory planned</b> <span class=\"unit\">by "
-                  "class</span></figcaption><div class=\"bar\" role=\"img\" aria-label=\"Planned memory by class: the table below "
-                  "has the figures.\"><svg width=\"100%%\" height=\"34\" viewBox=\"0 0 1000 34\" preserveAspectRatio=\"none\" "
-                  "aria-hidden=\"true\">",
-                  s->index);
+    rp_buf_printf(
+        s->out,
+        "<figure id=\"b%d-memory-bar\"><figcaption><b>Memory planned</b> <span class=\"unit\">by "
+        "class</span></figcaption><div class=\"bar\" role=\"img\" aria-label=\"Planned memory by class: the table "
+        "below has the figures.\"><svg width=\"100%%\" height=\"34\" viewBox=\"0 0 1000 34\" "
+        "preserveAspectRatio=\"none\" aria-hidden=\"true\">",
+        s->index);
     rp_buf_puts(s->out, "<rect class=\"lane\" y=\"4\" width=\"1000\" height=\"26\"/>");
     for (int k = 0; k < rp_type_class_bytes.n; k++) {
         const double w = bytes_of_class(s, k) * scale;
@@ -157,7 +158,8 @@ void rp_section_memory(struct rp_section *s)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!rp_section_has(s, rows[i][1]) || (i == 1 && s->facts->plan.decoder_bytes == 0))
             continue;
-        RP_FREE char *row = rp_asprintf("<tr><th scope=\"row\">%s</th><td class=\"r\">{%s d1/1048576}</td></tr>\n", rows[i][0], rows[i][1]);
+        RP_FREE char *row = rp_asprintf("<tr><th scope=\"row\">%s</th><td class=\"r\">{%s d1/1048576}</td></tr>\n",
+                                        rows[i][0], rows[i][1]);
         rp_section_fill_slowest(s, row);
     }
     rp_html_table_end(s->out);

@@ -74,8 +74,8 @@ static void plot_lines(struct rp_section *s, const struct rp_all_ranks *a, enum 
     RP_FORMAT(id, "b%d-%s", s->index, name);
     RP_FORMAT(words, "%zu steps of %d ranks, at most %.4g s%s.", l.n, a->ranks, most,
               a->ranks > LINES_MAX ? "; drawn are the least, the median and the most of all ranks" : "");
-    struct rp_plot p = {.id = id, .title = title, .x_label = "step", .y_label = "seconds", .words = words, .series = line, .n_series = l.lines,
-                        .height = 170, .from_zero = 1};
+    struct rp_plot p = {.id = id, .title = title, .x_label = "step", .y_label = "seconds", .words = words,
+                        .series = line, .n_series = l.lines, .height = 170, .from_zero = 1};
     rp_plot(s->out, &p);
     free(l.y[0]);
     free(l.x);

@@ -1,5 +1,5 @@
-/* The run in context: the run that it replicates, the earlier attempts of its signer, and countersignatures, as the bundle gives them. What
- * a ledger, the original and trusted keys add depends on the reader, and is in the box. */
+/* The run in context: the run that it replicates, the earlier attempts of its signer, and countersignatures, as the
+ * bundle gives them. What a ledger, the original and trusted keys add depends on the reader, and is in the box. */
 #include "page/section.h"
 
 #include "base/json.h"
@@ -10,11 +10,9 @@
 void rp_section_agreement(struct rp_section *s)
 {
     rp_section_fill(s, "<p>With the same settings and data, this run repeats the one in {/replicates/bundle t}, whose "
-                       "statement has SHA-256 "
-                       "<code>{/replicates/statement t}</code> and was signed by <code>{/replicates/signer t}</code>. "
-                       "The comparison was "
-                       "sealed with this run: <code>repro verify BUNDLE --original FIRST</code> computes it again from "
-                       "both bundles.</p>\n");
+                       "statement has SHA-256 <code>{/replicates/statement t}</code> and was signed by "
+                       "<code>{/replicates/signer t}</code>. The comparison was sealed with this run: <code>repro "
+                       "verify BUNDLE --original FIRST</code> computes it again from both bundles.</p>\n");
     rp_section_table(s, rp_table_agreement);
     rp_section_table(s, rp_table_differences);
 }
@@ -31,8 +29,7 @@ static void put_ledger_remarks(struct rp_section *s)
             s, "<p>Its key was made at {/ledger/key_made t}, known from its {/ledger/key_made_known_from t}.</p>\n");
     if (ledger->overlapping > 0)
         rp_section_fill(s, "<p>Other runs of that ledger in progress when it began: <b>{/ledger/overlapping d0}</b>. "
-                           "The machine may have "
-                           "been shared.</p>\n");
+                           "The machine may have been shared.</p>\n");
     if (ledger->container_layer)
         rp_section_fill(s, "<p>The ledger lies on the layer of a container and is lost with it.</p>\n");
 }

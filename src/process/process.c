@@ -27,8 +27,9 @@ enum {
     TOOL_KILLED_MS = 2000,   /* the same of a program that has to end at once */
 };
 
-/* The same file again. By its name where the name still leads to it (a debugger or valgrind then follows), else by /proc/self/exe,
- * which outlives a replaced or deleted file, else by the path the kernel was given. Returns only if all fail. */
+/* The same file again. By its name where the name still leads to it (a debugger or valgrind then follows), else by
+ * /proc/self/exe, which outlives a replaced or deleted file, else by the path the kernel was given. Returns only if all
+ * fail. */
 static void exec_self(char **argv)
 {
     extern char **environ;
@@ -44,7 +45,8 @@ static void exec_self(char **argv)
         execve(given, argv, environ);
 }
 
-/* Takes the key of the job out of the environment that a program is given: it may not have been read here yet (launch/job_key.h). */
+/* Takes the key of the job out of the environment that a program is given: it may not have been read here yet
+ * (launch/job_key.h). */
 static void forget_job_key(void)
 {
     extern char **environ;
@@ -73,7 +75,8 @@ static void begin_child(int sock, pid_t parent)
         dup2(sock, RP_PROCESS_FD);
 }
 
-/* Without /proc and without a path to this executable (in an empty chroot) the forked child continues; it has no threads. */
+/* Without /proc and without a path to this executable (in an empty chroot) the forked child continues; it has no
+ * threads. */
 static void become_self(int sock, pid_t parent, const char *arg, int (*otherwise)(int fd))
 {
     begin_child(sock, parent);
@@ -82,7 +85,8 @@ static void become_self(int sock, pid_t parent, const char *arg, int (*otherwise
     _exit(otherwise(RP_PROCESS_FD));
 }
 
-/* Fork with a socket between both. In the child: 0, and *sock is its end. In the parent: the child's pid, and w is filled. */
+/* Fork with a socket between both. In the child: 0, and *sock is its end. In the parent: the child's pid, and w is
+ * filled. */
 static pid_t fork_child(struct rp_process *w, int *sock, const char *what, struct rp_err *err)
 {
     int sv[2];
@@ -95,7 +99,8 @@ static pid_t fork_child(struct rp_process *w, int *sock, const char *what, struc
         int e = errno;
         close(sv[0]);
         close(sv[1]);
-        return rp_fail(err, RP_UNAVAILABLE, "cannot start the process of %s: %s (process or memory limit?)", what, strerror(e));
+        return rp_fail(err, RP_UNAVAILABLE, "cannot start the process of %s: %s (process or memory limit?)", what,
+                       strerror(e));
     }
     *sock = sv[1];
     if (pid == 0)
@@ -107,7 +112,8 @@ static pid_t fork_child(struct rp_process *w, int *sock, const char *what, struc
     return pid;
 }
 
-int rp_process_start_self(struct rp_process *w, const char *arg, int (*otherwise)(int fd), const char *what, struct rp_err *err)
+int rp_process_start_self(struct rp_process *w, const char *arg, int (*otherwise)(int fd), const char *what,
+                          struct rp_err *err)
 {
     int sock;
     pid_t parent = getpid(), pid = fork_child(w, &sock, what, err);
@@ -116,7 +122,8 @@ int rp_process_start_self(struct rp_process *w, const char *arg, int (*otherwise
     return pid < 0 ? -1 : 0;
 }
 
-/* Does not leak inherited descriptors into the GPU worker, which loads third-party libraries. Old kernel headers lack these numbers. */
+/* Does not leak inherited descriptors into the GPU worker, which loads third-party libraries. Old kernel headers lack
+ * these numbers. */
 static void close_inherited_descriptors(void)
 {
     enum { SYS_CLOSE_RANGE = 436, ON_EXEC = 4, MANY = 4096 };
@@ -179,7 +186,8 @@ static int start_image(struct rp_process *w, const struct image *image, const ch
     int report[2], errors[2], sock, failure = 0;
     if (high_pipe(report, 0) < 0)
         return rp_fail(err, RP_IO, "cannot make a pipe for %s: %s", what, strerror(errno));
-    if (high_pipe(errors, O_NONBLOCK) < 0) { /* output that does not fit into the pipe is lost: the program must not wait */
+    /* output that does not fit into the pipe is lost: the program must not wait */
+    if (high_pipe(errors, O_NONBLOCK) < 0) {
         rp_fail(err, RP_IO, "cannot make a pipe for %s: %s", what, strerror(errno));
         close(report[0]);
         close(report[1]);
@@ -228,11 +236,13 @@ int rp_process_start_program(struct rp_process *w, const struct rp_buf *program,
                            what);
         }
         if (e > 0)
-            rp_fail(err, RP_UNAVAILABLE, "%s: %s", way == RP_PROGRAM_MEMORY ? "from memory" : "from a file in the cache", strerror(e));
+            rp_fail(err, RP_UNAVAILABLE, "%s: %s",
+                    way == RP_PROGRAM_MEMORY ? "from memory" : "from a file in the cache", strerror(e));
         rp_buf_printf(&why, "%s%s", why.size ? "; " : "", err->msg);
     }
     errno = 0; /* ENOENT is kept for the loader */
-    return rp_fail(err, RP_UNAVAILABLE, "%s cannot start: %s; set XDG_CACHE_HOME to a directory whose files may be executed", what,
+    return rp_fail(err, RP_UNAVAILABLE,
+                   "%s cannot start: %s; set XDG_CACHE_HOME to a directory whose files may be executed", what,
                    why.data);
 }
 
@@ -262,7 +272,8 @@ int rp_process_start_watched(struct rp_process *w, const struct rp_buf *program,
     argv[n + 1] = NULL;
     const struct image image = {.fd = -1, .argv = argv};
     const int e = start_image(w, &image, what, err);
-    return e > 0 ? rp_fail(err, RP_UNAVAILABLE, "%s cannot start: %s (RP_GPU_TOOL): %s", what, argv[0], strerror(e)) : e;
+    return e > 0 ? rp_fail(err, RP_UNAVAILABLE, "%s cannot start: %s (RP_GPU_TOOL): %s", what, argv[0], strerror(e))
+                 : e;
 }
 
 /* Reaps it, waiting at most wait_ms; 0: it is still running, and *status means nothing: waitpid() leaves 0 in it, as
@@ -297,7 +308,8 @@ static const char *last_words(const struct rp_process *w, char out[256])
     char all[4096], *line;
     ssize_t n = 0, got;
     *out = 0;
-    while (w->errors >= 0 && (size_t)n < sizeof all - 1 && (got = read(w->errors, all + n, sizeof all - 1 - (size_t)n)) > 0)
+    while (w->errors >= 0 && (size_t)n < sizeof all - 1 &&
+           (got = read(w->errors, all + n, sizeof all - 1 - (size_t)n)) > 0)
         n += got;
     while (n > 0 && all[n - 1] == '\n')
         n--;
@@ -323,7 +335,8 @@ static int report_end(struct rp_process *w, struct rp_err *err)
 {
     int status = 0, gone = reap(w->pid, &status, 2000); /* it closed the socket: it has two seconds to end */
     char said[256];
-    const char *name = w->name, *hint = w->errors < 0 ? "; see --plan and the memory limit of this machine or container" : "";
+    const char *name = w->name,
+               *hint = w->errors < 0 ? "; see --plan and the memory limit of this machine or container" : "";
     w->ended = gone ? status : 0;
     if (!gone)
         kill_and_reap(w);
@@ -332,13 +345,16 @@ static int report_end(struct rp_process *w, struct rp_err *err)
     if (!gone)
         return rp_fail(err, RP_BUG, "%s closed its connection and did not end; it was killed%s", name, said);
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-        return rp_fail(err, RP_UNAVAILABLE, "%s was killed (signal 9): by a user, or by the kernel because memory ran out%s%s", name,
-                       hint, said);
-    if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGHUP || WTERMSIG(status) == SIGXCPU))
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "%s was killed (signal 9): by a user, or by the kernel because memory ran out%s%s", name, hint,
+                       said);
+    if (WIFSIGNALED(status) &&
+        (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGHUP || WTERMSIG(status) == SIGXCPU))
         return rp_fail(err, RP_UNAVAILABLE, "%s was stopped from outside (signal %d, %s)%s", name, WTERMSIG(status),
                        strsignal(WTERMSIG(status)), said);
     if (WIFSIGNALED(status))
-        return rp_fail(err, RP_BUG, "%s crashed (signal %d, %s)%s", name, WTERMSIG(status), strsignal(WTERMSIG(status)), said);
+        return rp_fail(err, RP_BUG, "%s crashed (signal %d, %s)%s", name, WTERMSIG(status), strsignal(WTERMSIG(status)),
+                       said);
     if (WIFEXITED(status) && WEXITSTATUS(status) == rp_exit_status(RP_UNAVAILABLE))
         return rp_fail(err, RP_UNAVAILABLE, "%s ran out of memory or of another resource and left (status %d)%s", name,
                        WEXITSTATUS(status), said);

@@ -48,8 +48,8 @@ static int in_memory(const struct rp_buf *program, const char *name, struct rp_e
     return high >= 0 ? high : rp_fail(err, RP_UNAVAILABLE, "no file descriptor for %s: %s", name, strerror(errno));
 }
 
-/* An existing file may be incomplete, or another user's where the directory is shared. The bytes are compared through the descriptor that
- * will be executed, of a file that only its owner can write. */
+/* An existing file may be incomplete, or another user's where the directory is shared. The bytes are compared through
+ * the descriptor that will be executed, of a file that only its owner can write. */
 static int open_checked(const char *path, const struct rp_buf *program)
 {
     struct stat st;
@@ -74,7 +74,8 @@ static int in_cache(const struct rp_buf *program, const char *dir, const char *p
     struct stat st;
     if (rp_mkdirs(dir, 0700, err) < 0)
         return -1;
-    if (lstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)) /* else another user could place a link there */
+    /* else another user could place a link there */
+    if (lstat(dir, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022))
         return rp_fail(err, RP_IO, "'%s' can be written by other users", dir);
     unlink(path);
     if (rp_write_file(path, program->data, program->size, 0700, err) < 0)

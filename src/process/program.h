@@ -1,17 +1,21 @@
 /* An embedded program, made executable.
  *
  * What:    the embedded zstd frame -> its bytes -> a descriptor that can be executed.
- * Flow:    rp_program_gpu(), then rp_program_open() in one way after the other: each may be forbidden by a kernel, container or mount.
+ * Flow:    rp_program_gpu(), then rp_program_open() in one way after the other: each may be forbidden by a kernel,
+ *          container or mount.
  * Owner:   the caller closes the descriptor. A file in the cache stays for the next run.
- * Extend:  another way is a value of enum rp_program_way and a branch of rp_program_open(); rp_process_start_program() tries all.
+ * Extend:  another way is a value of enum rp_program_way and a branch of rp_program_open(); rp_process_start_program()
+ *          tries all.
  */
 #pragma once
 
 #include "base/buf.h"
 
 enum rp_program_way {
-    RP_PROGRAM_MEMORY, /* a sealed memfd: nothing is written. Not with vm.memfd_noexec=2, nor where seccomp forbids it */
-    RP_PROGRAM_FILE,   /* STORE/NAME-<sha256>, written once, 0700, compared at every use. Not on a file system mounted noexec */
+    /* a sealed memfd: nothing is written. Not with vm.memfd_noexec=2, nor where seccomp forbids it */
+    /* STORE/NAME-<sha256>, written once, 0700, compared at every use. Not on a file system mounted noexec */
+    RP_PROGRAM_MEMORY,
+    RP_PROGRAM_FILE,
     RP_PROGRAM_WAYS
 };
 

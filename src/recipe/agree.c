@@ -41,8 +41,8 @@ static int check_rule(const struct rp_recipe *r, const struct rule *u, int *key,
                    multiple ? "not divisible by" : "more than", rp_key_at(u->b)->name, b);
 }
 
-/* Whether all three numbers are the recipe's own. If the command line or the backend section changed one, train.global_batch_size remains
- * the batch that the schedule was written for. */
+/* Whether all three numbers are the recipe's own. If the command line or the backend section changed one,
+ * train.global_batch_size remains the batch that the schedule was written for. */
 static int global_batch_is_own(const struct rp_recipe *r)
 {
     return r->train_batch_size != RP_BATCH_MAX && r->origin[RP_KEY_train_batch_size] < RP_FROM_BACKEND &&

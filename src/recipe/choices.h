@@ -1,8 +1,11 @@
 /* Every list of choices of recipe keys, options and tables of other folders, each written once.
  *
- * What:    one X-macro list per choice, an enum of its values, the text "a|b" of keys.def and of option tables, and a lookup of names.
- * Flow:    RP_OPTIMIZERS -> enum rp_optimizer_id -> struct rp_recipe -> tables by designated initialisers, [RP_OPTIMIZER_lamb] = ...
- * Extend:  one word in a list, and its row in the tables that its enum indexes. Documents contain names: the order is free.
+ * What:    one X-macro list per choice, an enum of its values, the text "a|b" of keys.def and of option tables, and a
+ *          lookup of names.
+ * Flow:    RP_OPTIMIZERS -> enum rp_optimizer_id -> struct rp_recipe -> tables by designated initialisers,
+ *          [RP_OPTIMIZER_lamb] = ...
+ * Extend:  one word in a list, and its row in the tables that its enum indexes. Documents contain names: the order is
+ *          free.
  */
 #pragma once
 

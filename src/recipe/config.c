@@ -1,5 +1,5 @@
-/* config.json of transformers: a JSON object whose names are in the table of its model below; or bert_config.json in its published form, whose
- * names are the model.* rows of keys.def. */
+/* config.json of transformers: a JSON object whose names are in the table of its model below; or bert_config.json in
+ * its published form, whose names are the model.* rows of keys.def. */
 #include "recipe/config.h"
 
 #include "base/json.h"
@@ -10,21 +10,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Settings of transformers that affect the arithmetic of no model here: names, labels, generation, what a call returns. pad_token_id: a row
- * that no loss depends on gets no gradient anyway. */
+/* Settings of transformers that affect the arithmetic of no model here: names, labels, generation, what a call returns.
+ * pad_token_id: a row that no loss depends on gets no gradient anyway. */
 static const char *const harmless[] = {
-    "architectures", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "torchscript", "use_cache", "use_bfloat16",
+    "architectures", "_name_or_path", "transformers_version", "torch_dtype", "dtype", "torchscript", "use_cache",
+    "use_bfloat16",
     "attn_implementation",
-    "_attn_implementation_autoset", "gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn", "output_attentions",
-    "output_hidden_states", "output_past", "return_dict", "is_encoder_decoder", "finetuning_task", "problem_type", "id2label",
-    "label2id", "num_labels", "_num_labels", "classifier_dropout", "task_specific_params", "tokenizer_class", "prefix", "bos_token_id",
-    "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "decoder_start_token_id", "n_ctx", "directionality",
-    "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "summary_activation",
-    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "max_length", "min_length", "do_sample",
-    "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty",
-    "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
-    "return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty",
-    "suppress_tokens", "begin_suppress_tokens", "n_special", "predict_special_tokens", "cross_attention_hidden_size", "tie_encoder_decoder",
+    "_attn_implementation_autoset", "gradient_checkpointing", "chunk_size_feed_forward", "reorder_and_upcast_attn",
+    "output_attentions", "output_hidden_states", "output_past", "return_dict", "is_encoder_decoder", "finetuning_task",
+    "problem_type", "id2label", "label2id", "num_labels", "_num_labels", "classifier_dropout", "task_specific_params",
+    "tokenizer_class", "prefix", "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id",
+    "mask_token_id", "decoder_start_token_id", "n_ctx", "directionality", "pooler_fc_size",
+    "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "summary_activation",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "max_length", "min_length",
+    "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p",
+    "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
+    "bad_words_ids", "num_return_sequences", "output_scores", "return_dict_in_generate", "forced_bos_token_id",
+    "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
+    "begin_suppress_tokens", "n_special", "predict_special_tokens", "cross_attention_hidden_size",
+    "tie_encoder_decoder",
     "tf_legacy_loss",
 };
 

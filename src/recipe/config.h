@@ -1,9 +1,11 @@
 /* Models in config.json of transformers, which model.config reads and train/public_config.c compares and writes.
  *
  * What:    inner header of recipe/: for each model, its settings there, and the keys of a recipe that they are.
- * Flow:    model.config: config.json -> model.* rows with origin model.config; --init DIR and --save DIR: the same tables.
+ * Flow:    model.config: config.json -> model.* rows with origin model.config; --init DIR and --save DIR: the same
+ *          tables.
  * Owner:   static tables, each ended by a row without a name.
- * Extend:  a setting that affects the arithmetic of a model is a row of its table in config.c; one that affects none is a word of `harmless`.
+ * Extend:  a setting that affects the arithmetic of a model is a row of its table in config.c; one that affects none is
+ *          a word of `harmless`.
  */
 #pragma once
 
@@ -27,13 +29,17 @@ struct rp_public_setting {
     const char *key; /* of the recipe; NULL for RP_SETTING_ONLY */
 };
 
-const struct rp_public_setting *rp_public_settings(const struct rp_recipe *r); /* of its model; NULL: it has no config.json */
+/* of its model; NULL: it has no config.json */
+const struct rp_public_setting *rp_public_settings(const struct rp_recipe *r);
 const char *rp_public_type(const struct rp_recipe *r);                          /* "bert", "gpt2", or NULL */
-int rp_public_activation(const char *name); /* of RP_ACTIVATIONS, by the name that transformers uses; -1: none of them. name may be NULL */
+/* of RP_ACTIVATIONS, by the name that transformers uses; -1: none of them. name may be NULL */
+int rp_public_activation(const char *name);
 /* Whether a setting of transformers affects the arithmetic of no model. */
 int rp_config_is_harmless(const char *name);
 
-/* config.json or bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin model.config. */
+/* config.json or bert_config.json at `path`: its values into the model.* rows that `skip` does not mark, with origin
+ * model.config. */
 int rp_recipe_config(struct rp_recipe *r, const char *path, const char *skip, struct rp_err *err) rp_must_check;
 /* The same from the record of a run. */
-int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip, struct rp_err *err) rp_must_check;
+int rp_recipe_config_recorded(struct rp_recipe *r, const json_t *recorded, const char *skip,
+                              struct rp_err *err) rp_must_check;

@@ -140,7 +140,8 @@ static int nearest_key(const char *name)
     int best = 0, least = 1000;
     for (int k = 0; k < RP_KEY_COUNT; k++) {
         int whole = 2 * rp_edit_distance(name, table[k].name);
-        int tail = 2 * rp_edit_distance(last_part(name), last_part(table[k].name)) + 1; /* the right word in the wrong section */
+        /* the right word in the wrong section */
+        int tail = 2 * rp_edit_distance(last_part(name), last_part(table[k].name)) + 1;
         int d = whole < tail ? whole : tail;
         if (d < least) {
             least = d;

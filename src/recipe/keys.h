@@ -1,6 +1,7 @@
 /* One value of a key, from text or JSON; its expected form in words; and the nearest known name for an unknown one.
  *
- * What:    inner header of recipe/: everything that depends on key types. Rows are addressed by their index in keys.def.
+ * What:    inner header of recipe/: everything that depends on key types. Rows are addressed by their index in
+ *          keys.def.
  * Flow:    text or JSON -> struct rp_value (type and range checked) -> field of struct rp_recipe -> JSON.
  * Owner:   a value owns its text until rp_value_store() moves it into the recipe or rp_value_fini() frees it.
  * Extend:  a new key type is one case in each switch of keys.c.
@@ -17,7 +18,8 @@ enum {
     RP_KEY_COUNT
 };
 
-#define FOR(model) (1u << RP_MODEL_##model) /* one bit a model: the column `models` of keys.def, and the rules of check.c */
+/* one bit a model: the column `models` of keys.def, and the rules of check.c */
+#define FOR(model) (1u << RP_MODEL_##model)
 #define ALL ((1u << RP_MODEL_COUNT) - 1)
 
 struct rp_value {
@@ -34,7 +36,8 @@ int64_t rp_key_int(const struct rp_recipe *r, int key); /* of an I row */
 int rp_key_is_later(const struct rp_recipe *r, int key); /* LATER in keys.def, of its model */
 int rp_key_find(const char *name);                      /* row, or -1 */
 int rp_key_applies(const struct rp_recipe *r, int key); /* whether it is a key of the recipe's model */
-int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err) rp_must_check; /* -1 with RP_USAGE if it is not */
+/* -1 with RP_USAGE if it is not */
+int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err) rp_must_check;
 /* The expected form of a value: "a whole number from 1 to 65536, or max". Returns out. */
 #define RP_KEY_FORM 200
 const char *rp_key_form(char out[RP_KEY_FORM], int key);
@@ -51,8 +54,10 @@ int rp_key_unknown(const char *name, struct rp_err *err);
 int rp_text_is_typed(const char *text);
 
 void rp_recipe_defaults(struct rp_recipe *r); /* initialises *r */
-void rp_recipe_model_defaults(struct rp_recipe *r); /* those of its model, where they differ; before other keys are set */
-/* The source of the values of a model.config: the file itself, or the record of a run. Both NULL: model.config is refused. */
+/* those of its model, where they differ; before other keys are set */
+void rp_recipe_model_defaults(struct rp_recipe *r);
+/* The source of the values of a model.config: the file itself, or the record of a run. Both NULL: model.config is
+ * refused. */
 struct rp_config_source {
     const char *dir_of;     /* a file in the same directory */
     const json_t *recorded; /* {"model.hidden_size": 1024, ...}: no file is read */
@@ -61,10 +66,10 @@ struct rp_config_source {
 int rp_mistake(struct rp_mistakes *m, const struct rp_err *err, int line);
 
 /* rp_recipe_parse() of *source, which it owns from then on, also on failure. */
-int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name, const struct rp_config_source *config,
-                          const char *backend, const char *const *set, int n_set, struct rp_mistakes *m,
-                          struct rp_err *err) rp_must_check;
+int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name,
+                          const struct rp_config_source *config, const char *backend, const char *const *set, int n_set,
+                          struct rp_mistakes *m, struct rp_err *err) rp_must_check;
 
-/* Runs one of the checks that compare keys with each other; `check` counts from 0. *key: the key at fault. Returns 1 where there
- * are no more checks. */
+/* Runs one of the checks that compare keys with each other; `check` counts from 0. *key: the key at fault. Returns 1
+ * where there are no more checks. */
 int rp_recipe_check(const struct rp_recipe *r, int check, int *key, struct rp_err *err) rp_must_check;

@@ -1,5 +1,5 @@
-/* Layers of a recipe, in order: defaults, model.config, the recipe's keys, its backend section, the command line (where a
- * model.config named there comes before the other keys named there and after everything in the file). */
+/* Layers of a recipe, in order: defaults, model.config, the recipe's keys, its backend section, the command line (where
+ * a model.config named there comes before the other keys named there and after everything in the file). */
 #include "recipe/recipe.h"
 
 #include "base/hash.h"

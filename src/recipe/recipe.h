@@ -1,13 +1,15 @@
 /* A recipe: every key that decides a run, its value, and the origin of the value.
  *
- * What:    keys.def lists each key once (type, default, range, choices, help, command line flag); from it follow the struct
- *          fields below, the YAML reader, --set, the flags of `run`, the resolved form in a bundle, and the documentation.
- * Flow:    YAML bytes -> struct rp_recipe (defaults, model.config, recipe, backend section, command line, in that order) -> JSON and back.
+ * What:    keys.def lists each key once (type, default, range, choices, help, command line flag); from it follow the
+ *          struct fields below, the YAML reader, --set, the flags of `run`, the resolved form in a bundle, and the
+ *          documentation.
+ * Flow:    YAML bytes -> struct rp_recipe (defaults, model.config, recipe, backend section, command line, in that
+ *          order) -> JSON and back.
  * Owner:   struct rp_recipe owns its strings and the exact bytes; rp_recipe_fini() frees them.
  * Extend:  one row in keys.def, which describes its columns; use the field where it is needed.
  *
- * The key `workload`, wherever it is written, names the model, and the model decides which rows are keys of the recipe. The fields of
- * other rows keep their defaults, cannot be set and are not in the resolved form.
+ * The key `workload`, wherever it is written, names the model, and the model decides which rows are keys of the recipe.
+ * The fields of other rows keep their defaults, cannot be set and are not in the resolved form.
  */
 #pragma once
 
@@ -19,8 +21,11 @@
 #include <jansson.h>
 #include <stdint.h>
 
-enum rp_origin { RP_FROM_DEFAULT, RP_FROM_RECIPE, RP_FROM_CONFIG, RP_FROM_BACKEND, RP_FROM_COMMAND_LINE, RP_FROM_CHALLENGE };
-const char *rp_origin_name(enum rp_origin o); /* "default", "recipe", "model.config", "backend section", "command line", "challenge" */
+enum rp_origin {
+    RP_FROM_DEFAULT, RP_FROM_RECIPE, RP_FROM_CONFIG, RP_FROM_BACKEND, RP_FROM_COMMAND_LINE, RP_FROM_CHALLENGE
+};
+/* "default", "recipe", "model.config", "backend section", "command line", "challenge" */
+const char *rp_origin_name(enum rp_origin o);
 
 #define RP_BATCH_MAX 0 /* train.batch_size: max */
 #define RP_KEYS_MAX 160
@@ -30,8 +35,8 @@ struct rp_place { /* of a text in a recipe, from 1; line 0: not in the file */
     int line, col;
 };
 
-/* The C type behind each key type: I int64_t, F double, S char * (NULL: not set), B int (0/1), C int (of an enum of choices.h),
- * L char * (a list of words joined with ',', NULL or "" for none). */
+/* The C type behind each key type: I int64_t, F double, S char * (NULL: not set), B int (0/1), C int (of an enum of
+ * choices.h), L char * (a list of words joined with ',', NULL or "" for none). */
 typedef int64_t rp_key_I;
 typedef double rp_key_F;
 typedef char *rp_key_S;
@@ -64,21 +69,21 @@ static inline int64_t rp_recipe_micro_batches(const struct rp_recipe *r)
 }
 
 
-/* `where` is a path with or without ".yaml", or the name of an embedded recipe, with or without "recipes/" (a path wins;
- * source_name says which it was). backend: name of the backend whose section applies, NULL: none. set: n_set texts of
- * the command line, each key once: "key=value", or "--flag=value" from the option that a key has of its own. On failure
- * nothing is owned by *r. Errors in the file read "file:line:column: ...". */
+/* `where` is a path with or without ".yaml", or the name of an embedded recipe, with or without "recipes/" (a path
+ * wins; source_name says which it was). backend: name of the backend whose section applies, NULL: none. set: n_set
+ * texts of the command line, each key once: "key=value", or "--flag=value" from the option that a key has of its own.
+ * On failure nothing is owned by *r. Errors in the file read "file:line:column: ...". */
 int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
                    struct rp_err *err) rp_must_check;
-/* The same from bytes (a bundle's recipe.yaml, tests, fuzzing); name is used in messages. Bytes have no directory of their own, so
- * a model.config in them is refused; no file is read on their behalf. */
+/* The same from bytes (a bundle's recipe.yaml, tests, fuzzing); name is used in messages. Bytes have no directory of
+ * their own, so a model.config in them is refused; no file is read on their behalf. */
 int rp_recipe_parse(struct rp_recipe *r, const char *data, size_t size, const char *name, const char *backend,
                     const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
-/* rp_recipe_parse() for a recorded run: `config`, the values that a model.config had set, {"model.hidden_size": 1024, ...}, replaces every
- * model.config in the bytes or in `set`; no file is read. */
-int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config, const char *backend,
-                          const char *const *set, int n_set, struct rp_err *err) rp_must_check;
+/* rp_recipe_parse() for a recorded run: `config`, the values that a model.config had set, {"model.hidden_size": 1024,
+ * ...}, replaces every model.config in the bytes or in `set`; no file is read. */
+int rp_recipe_parse_again(struct rp_recipe *r, const char *data, size_t size, const char *name, const json_t *config,
+                          const char *backend, const char *const *set, int n_set, struct rp_err *err) rp_must_check;
 
 /* All mistakes of a recipe, as rp_recipe_parse() and rp_recipe_load() would report one after the other; n 0: none. An
  * item's message begins with "file:line:column: " where it has a place. */
@@ -98,8 +103,9 @@ int rp_recipe_parse_all(struct rp_recipe *r, struct rp_mistakes *m, const char *
 /* Prefixes a message with "file:line:column: " of a key's value, or with the file's name; returns -1. */
 int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err);
 
-/* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is null, a list is
- * an array, batch_size max is "max"; reals are exact. A key that is LATER in keys.def is there only if something set it. */
+/* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is
+ * null, a list is an array, batch_size max is "max"; reals are exact. A key that is LATER in keys.def is there only if
+ * something set it. */
 json_t *rp_recipe_to_json(const struct rp_recipe *r);
 /* An entry of that form, which may be NULL; origin: "" where there is none. */
 struct rp_recorded {
@@ -109,8 +115,8 @@ struct rp_recorded {
 struct rp_recorded rp_recorded(const json_t *entry);
 /* Adds the LATER keys with their defaults. */
 void rp_recipe_complete(json_t *recipe);
-/* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present, LATER ones may be
- * absent. source, source_name and sha256 stay empty. */
+/* The reverse, checked like a recipe; for the worker and for replay. Exactly the keys of the model must be present,
+ * LATER ones may be absent. source, source_name and sha256 stay empty. */
 int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err) rp_must_check;
 /* In that form, of settings that name files of the user only that they do: "OWN", "GIVEN", "SAVED", or "SAVED/" for a
  * folder. */
@@ -120,7 +126,8 @@ char *rp_recipe_value_text(const json_t *value);
 /* Is that text of the command line, "key=value" or "--flag=value", one of that key? */
 int rp_setting_is_of(const char *set, const char *key);
 /* Sets one key, as --set does. Checks only the value; load, parse and from_json check keys against each other. */
-int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin, struct rp_err *err) rp_must_check;
+int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum rp_origin origin,
+                  struct rp_err *err) rp_must_check;
 
 /* What a challenge sets, after everything else: every seed.* of the model is the first 52 bits (31 of seed.data with
  * data.order megatron) of SHA-256("repro-seed/1\n" NONCE "\n" SIGNER "\n" SHA-256 of the recipe "\n" KEY "\n"), and
@@ -141,8 +148,8 @@ const char *rp_key_default(const struct rp_key *k, int model); /* of enum rp_mod
 char *rp_key_models(const struct rp_key *k);              /* "bert, gpt" (free it) */
 int rp_model_parse(const char *name, struct rp_err *err); /* enum rp_model_id; -1: RP_USAGE names the nearest one */
 
-/* Embedded recipes: names ("bert_fp32", "gpt/CASE"), first comment line of each, by model, precision and name; those of a
- * group are the last. */
+/* Embedded recipes: names ("bert_fp32", "gpt/CASE"), first comment line of each, by model, precision and name; those of
+ * a group are the last. */
 struct rp_recipe_name {
     const char *name, *title;
     const char *model, *precision; /* as the recipe writes them; "": it does not */

@@ -1,5 +1,5 @@
-/* The resolved form of a recipe: every key of its model with its value and where it came from, as JSON and back. Keys that are LATER in keys.def
- * are there only if something set them. */
+/* The resolved form of a recipe: every key of its model with its value and where it came from, as JSON and back. Keys
+ * that are LATER in keys.def are there only if something set them. */
 #include "base/json.h"
 #include "base/text.h"
 #include "recipe/keys.h"

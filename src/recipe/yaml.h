@@ -1,8 +1,10 @@
 /* A recipe's YAML, read into a flat list of settings with their places.
  *
- * What:    the strict subset of YAML 1.2 a recipe may use: mappings, plain and quoted scalars, lists of words. No anchors, aliases,
- *          tags, merge keys, second documents, tabs or control characters; bounded in size, depth and number of settings.
- * Flow:    bytes -> settings in file order; names are checked against keys.def, values only for their kind (text or not, list or not).
+ * What:    the strict subset of YAML 1.2 a recipe may use: mappings, plain and quoted scalars, lists of words. No
+ *          anchors, aliases, tags, merge keys, second documents, tabs or control characters; bounded in size, depth and
+ *          number of settings.
+ * Flow:    bytes -> settings in file order; names are checked against keys.def, values only for their kind (text or
+ *          not, list or not).
  * Owner:   struct rp_settings owns its texts; rp_settings_fini() frees them.
  * Extend:  a section without keys of its own (like `backend`) is a case in is_section().
  *

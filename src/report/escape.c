@@ -95,8 +95,9 @@ void rp_md_code(struct rp_buf *out, const char *text)
 
 /* ---- CSV ---- */
 
-/* Characters that some spreadsheets read as = + - @ at the beginning of a cell: those of full width, small ones, superscripts, subscripts and
- * the sign of minus. All that compatibility normalisation (NFKC) maps to one of the four. */
+/* Characters that some spreadsheets read as = + - @ at the beginning of a cell: those of full width, small ones,
+ * superscripts, subscripts and the sign of minus. All that compatibility normalisation (NFKC) maps to one of the
+ * four. */
 static const char *const formula_signs[] = {
     "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0", "\xef\xb9\xa6",
     "\xef\xb9\xa2", "\xef\xb9\xa3", "\xef\xb9\xab", "\xe2\x81\xba", "\xe2\x81\xbb",

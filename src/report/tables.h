@@ -19,18 +19,22 @@ struct rp_run;
 /* A percentile needs that many timed steps: of fewer it is the longest step under another name. */
 #define RP_P90_STEPS 10
 #define RP_P99_STEPS 100
-int rp_table_has_steps_for(const struct rp_figures *f, const char *pointer); /* 1 for any pointer that is not such a percentile */
+/* 1 for any pointer that is not such a percentile */
+int rp_table_has_steps_for(const struct rp_figures *f, const char *pointer);
 
 void rp_table_ranks(struct rp_doc *d, struct rp_run_documents *r);   /* nothing for one */
-void rp_table_places(struct rp_doc *d, struct rp_run_documents *r);  /* devices and memory of each rank; nothing for one */
+/* devices and memory of each rank; nothing for one */
+void rp_table_places(struct rp_doc *d, struct rp_run_documents *r);
 void rp_table_windows(struct rp_doc *d, struct rp_run_documents *r); /* nothing for a single window */
 void rp_table_figures(struct rp_doc *d, struct rp_run_documents *r); /* what has a label; what is unknown is left out */
 void rp_table_telemetry(struct rp_doc *d, struct rp_run_documents *r);
 void rp_table_devices(struct rp_doc *d, struct rp_run_documents *r); /* telemetry of each rank; nothing for one */
 void rp_table_ceilings(struct rp_doc *d, struct rp_run_documents *r);
-void rp_table_exchange(struct rp_doc *d, struct rp_run_documents *r);    /* of several ranks, where their exchanges were measured */
+/* of several ranks, where their exchanges were measured */
+void rp_table_exchange(struct rp_doc *d, struct rp_run_documents *r);
 void rp_table_overrides(struct rp_doc *d, struct rp_run_documents *r);   /* nothing where nothing was overridden */
-void rp_table_changes(struct rp_doc *d, struct rp_run_documents *r);     /* of the environment, on every node, during the run */
+/* of the environment, on every node, during the run */
+void rp_table_changes(struct rp_doc *d, struct rp_run_documents *r);
 void rp_table_agreement(struct rp_doc *d, struct rp_run_documents *r);   /* with the run that it replicates */
 void rp_table_differences(struct rp_doc *d, struct rp_run_documents *r); /* between the machines of those two */
 

@@ -17,9 +17,9 @@
 /* All figures but telemetry and agreement. RP_MISMATCH: the records do not agree with the settings, or the captures
  * have another form. */
 int rp_derive(struct rp_figures *out, const struct rp_run *r, struct rp_err *err) rp_must_check;
-/* All figures of a command but telemetry. node: the captures of all its nodes. log: the bytes of the member of log/ that
- * has its figures; NULL: there is none. *why: what the importer refused, if figures.log.read is false. RP_MISMATCH: this
- * program has no importer of that name. */
+/* All figures of a command but telemetry. node: the captures of all its nodes. log: the bytes of the member of log/
+ * that has its figures; NULL: there is none. *why: what the importer refused, if figures.log.read is false.
+ * RP_MISMATCH: this program has no importer of that name. */
 int rp_derive_command(struct rp_command_figures *out, const struct rp_command_facts *facts,
                       const struct rp_captures *node, const struct rp_buf *log, struct rp_err *why,
                       struct rp_err *err) rp_must_check;

@@ -90,7 +90,8 @@ void rp_record_keyed_root(char out[RP_SHA256_HEX], const struct rp_records *rs, 
 
 /* Form: RP_MALFORMED with the line number. Impossible numbers (not finite, time running backwards): RP_MISMATCH. */
 int rp_records_parse(struct rp_records *out, const char *text, size_t size, struct rp_err *err) rp_must_check;
-int rp_records_parse_rank(struct rp_records *out, int rank, const char *text, size_t size, struct rp_err *err) rp_must_check;
+int rp_records_parse_rank(struct rp_records *out, int rank, const char *text, size_t size,
+                          struct rp_err *err) rp_must_check;
 
 /* The same piece by piece: {.out = &records} (*out: zeroed, except the rank), rp_records_piece()..., rp_records_end()
  * with the digest of all bytes, which the caller computes. After a failure *out is empty. */
@@ -107,8 +108,8 @@ int rp_records_end(struct rp_records_in *in, const char *sha256, struct rp_err *
  * bounds of counters, learning rates (of a run that started from a file, unless init is unknown), loss
  * scales, state roots; complete: all steps, and roots at both ends. init: the files that it started from, or NULL. */
 struct rp_init_facts; /* run/facts.h */
-int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, const struct rp_init_facts *init, int complete,
-                     struct rp_err *err) rp_must_check;
+int rp_records_match(const struct rp_records *rs, const struct rp_recipe *r, const struct rp_init_facts *init,
+                     int complete, struct rp_err *err) rp_must_check;
 int64_t rp_records_steps(const struct rp_records *rs); /* the number of the last step, plus 1 */
 void rp_records_fini(struct rp_records *rs);
 
@@ -157,7 +158,8 @@ void rp_all_ranks_init(struct rp_all_ranks *a, struct rp_degrees degrees);
 /* Rank a->n: the first becomes *all, the others are added to it. *one is emptied. RP_MISMATCH: a rank disagrees with
  * the first, or a loss is not the mean of those of its micro-batches, named with step and quantity. After the last one
  * all->sha256 is that of the digests of all ranks, one a line. */
-int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one, struct rp_err *err) rp_must_check;
+int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_records *one,
+                     struct rp_err *err) rp_must_check;
 void rp_all_ranks_fini(struct rp_all_ranks *a);
 /* [a->steps], which is not 0 */
 const float *rp_rank_seconds(const struct rp_all_ranks *a, int rank, enum rp_rank_time what);

@@ -60,15 +60,17 @@ int rp_line_check_type(const struct rp_line_field *f, char type, struct rp_recor
 int rp_line_is(const struct rp_line_field *f, const char *text);
 
 /* A C hex float as this program writes it. may_be_inf: "inf" is a value of it. */
-int rp_line_any_float(float *x, const struct rp_line_field *f, int may_be_inf, struct rp_record_line *l, const char *name,
-                      struct rp_err *err) rp_must_check;
+int rp_line_any_float(float *x, const struct rp_line_field *f, int may_be_inf, struct rp_record_line *l,
+                      const char *name, struct rp_err *err) rp_must_check;
 int rp_line_float(float *x, const struct rp_line_field *f, struct rp_record_line *l, const char *name,
                   struct rp_err *err) rp_must_check;
 /* Up to `most` of them with a blank between two; *n: how many. */
-int rp_line_floats(float *x, int *n, int most, struct rp_record_line *l, enum rp_step_key key, struct rp_err *err) rp_must_check;
-int rp_line_whole(int64_t *out, const struct rp_line_field *f, struct rp_record_line *l, const char *name, int64_t least,
-                  int64_t most, struct rp_err *err) rp_must_check;
-int rp_line_whole_key(int64_t *out, struct rp_record_line *l, enum rp_step_key key, int64_t most, struct rp_err *err) rp_must_check;
+int rp_line_floats(float *x, int *n, int most, struct rp_record_line *l, enum rp_step_key key,
+                   struct rp_err *err) rp_must_check;
+int rp_line_whole(int64_t *out, const struct rp_line_field *f, struct rp_record_line *l, const char *name,
+                  int64_t least, int64_t most, struct rp_err *err) rp_must_check;
+int rp_line_whole_key(int64_t *out, struct rp_record_line *l, enum rp_step_key key, int64_t most,
+                      struct rp_err *err) rp_must_check;
 int rp_line_digest(unsigned char out[RP_SHA256_SIZE], struct rp_record_line *l, enum rp_step_key key,
                    struct rp_err *err) rp_must_check;
 

@@ -8,8 +8,8 @@
  *          references.
  * Extend:  a question that two files have is a function here.
  *
- * A command that somebody else's program ran (doc->command) has captures, and nothing else of these but the telemetry of
- * a device.
+ * A command that somebody else's program ran (doc->command) has captures, and nothing else of these but the telemetry
+ * of a device.
  *
  * A rank and a node are numbers from 0, and exist: rp_run_documents_read() has compared the lists. A run of one rank
  * has rank 0 on node 0. Captures are NULL where a run that failed lacks them.
@@ -32,7 +32,8 @@ struct rp_run_documents {
     struct rp_figures figures;
     /* Of another program's command, else NULL: both members. Then `facts` and `figures` have what these share with a
      * run (status, times, program, ledger, clocks and hosts of processes, telemetry of all devices, changes of
-     * the machines; recipe_name is the command's name); there are no ranks, no recipe and no records, and other texts are empty. */
+     * the machines; recipe_name is the command's name); there are no ranks, no recipe and no records, and other texts
+     * are empty. */
     struct rp_command_facts *command;
     struct rp_command_figures *observed;
     json_t *facts_json, *figures_json; /* the same */
@@ -122,7 +123,8 @@ const char *rp_rank_device_text(char text[RP_DEVICE_TEXT], const struct rp_facts
 int rp_facts_complete(const struct rp_facts *f); /* it reached its end */
 /* The recorded value of a key of the recipe, or NULL. */
 const json_t *rp_facts_setting(const struct rp_facts *f, const char *key);
-const char *rp_facts_origin(const struct rp_facts *f, const char *key); /* "recipe", "command line", ...; "": it has no such key */
+/* "recipe", "command line", ...; "": it has no such key */
+const char *rp_facts_origin(const struct rp_facts *f, const char *key);
 /* A degree of parallelism decides the arithmetic, whatever number of ranks computes it: the product of the degrees of
  * a run. */
 int64_t rp_facts_parallel(const struct rp_facts *f);
@@ -148,10 +150,11 @@ double rp_wall_time(const char *time);
  * "" of strict fp32. */
 #define RP_PRECISION_TEXT 160
 const char *rp_figures_precision(char out[RP_PRECISION_TEXT], const struct rp_figures *f);
-/* Whether the GPUs of a run in mixed precision gave the sums of its arithmetic before it began: "tensor cores tested before
- * the run: the sums of repro-fp16-tc16/0", "tensor cores not tested before the run"; "": it used none. */
+/* Whether the GPUs of a run in mixed precision gave the sums of its arithmetic before it began: "tensor cores tested
+ * before the run: the sums of repro-fp16-tc16/0", "tensor cores not tested before the run"; "": it used none. */
 #define RP_TENSOR_CORES_TEXT 160
-const char *rp_tensor_cores_text(char out[RP_TENSOR_CORES_TEXT], const struct rp_facts *f, const struct rp_figures *figures);
+const char *rp_tensor_cores_text(char out[RP_TENSOR_CORES_TEXT], const struct rp_facts *f,
+                                 const struct rp_figures *figures);
 /* What numerics.def says of an arithmetic; "": this program does not know it. */
 const char *rp_numerics_what(const char *name);
 const char *rp_numerics_of(const struct rp_recipe *r); /* the arithmetic that follows from the recipe: "repro-fp32/1" */

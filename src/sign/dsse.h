@@ -22,8 +22,11 @@ struct rp_envelope {
     char keyid[RP_FINGERPRINT_SIZE]; /* a hint, not trusted */
 };
 
-int rp_dsse_seal(struct rp_buf *out, const void *payload, size_t size, const struct rp_key_pair *key, struct rp_err *err) rp_must_check;
-int rp_dsse_parse(struct rp_envelope *e, const char *text, size_t size, struct rp_err *err) rp_must_check; /* RP_MALFORMED */
-int rp_dsse_check(const struct rp_envelope *e, const struct rp_key_pair *key, struct rp_err *err) rp_must_check; /* RP_SIGNATURE */
+int rp_dsse_seal(struct rp_buf *out, const void *payload, size_t size, const struct rp_key_pair *key,
+                 struct rp_err *err) rp_must_check;
+/* RP_MALFORMED */
+int rp_dsse_parse(struct rp_envelope *e, const char *text, size_t size, struct rp_err *err) rp_must_check;
+/* RP_SIGNATURE */
+int rp_dsse_check(const struct rp_envelope *e, const struct rp_key_pair *key, struct rp_err *err) rp_must_check;
 void rp_envelope_fini(struct rp_envelope *e);
 void rp_dsse_pae(struct rp_buf *out, const char *type, const void *body, size_t size);

@@ -111,15 +111,15 @@ static int read_drand(struct rp_public_value *out, const json_t *j, struct rp_er
     snprintf(out->checked, sizeof out->checked, "randomness is the SHA-256 of signature");
     snprintf(out->claimed, sizeof out->claimed,
              "that this is the round's signature: BLS12-381 is not checked here, and a made-up one costs nothing; look "
-             "round %lld of chain "
-             "'%s' up at any relay of drand",
+             "round %lld of chain '%s' up at any relay of drand",
              (long long)round, c->name);
     return 0;
 }
 
 /* ---- Bitcoin ---- */
 
-#define HEADER_SIZE 80 /* version 4 | previous block 32 | Merkle root 32 | time 4 | nBits 4 | nonce 4; numbers are little-endian */
+/* version 4 | previous block 32 | Merkle root 32 | time 4 | nBits 4 | nonce 4; numbers are little-endian */
+#define HEADER_SIZE 80
 #define TIME_AT 68
 #define BITS_AT 72
 #define MINER_CLOCK_S 7200 /* nodes refuse blocks from further in the future */
@@ -180,8 +180,7 @@ static int read_bitcoin(struct rp_public_value *out, const char *text, struct rp
              "its double SHA-256 is below the target of its nBits, which stands for 2^%.1f hashes", target_work(bits));
     snprintf(out->claimed, sizeof out->claimed,
              "its time, %s, is by its miner's clock, which other nodes allow to be two hours fast; that the block "
-             "belongs to the chain "
-             "that others follow: look it up in any block explorer",
+             "belongs to the chain that others follow: look it up in any block explorer",
              at);
     return 0;
 }

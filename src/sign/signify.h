@@ -30,24 +30,27 @@ struct rp_signature_record {
 
 /* Does it begin with a comment line, unlike PEM? */
 int rp_is_commented(const char *text, size_t size);
-/* How many bytes the second line encodes: 42 public key, 74 signature, 104 secret key of signify, 158 of minisign; 0 if it is not
- * base64. */
+/* How many bytes the second line encodes: 42 public key, 74 signature, 104 secret key of signify, 158 of minisign; 0 if
+ * it is not base64. */
 size_t rp_record_size(const char *text, size_t size);
-/* The comment line and the line of base64 at *text, which must encode exactly `size` bytes, beginning with "Ed" or one of `kinds`
- * (pairs of letters, "EdED"). Moves *text and *left past them. */
-int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left, const char *what,
-                   struct rp_err *err) rp_must_check;
+/* The comment line and the line of base64 at *text, which must encode exactly `size` bytes, beginning with "Ed" or one
+ * of `kinds` (pairs of letters, "EdED"). Moves *text and *left past them. */
+int rp_record_read(unsigned char *out, size_t size, const char *kinds, const char **text, size_t *left,
+                   const char *what, struct rp_err *err) rp_must_check;
 /* The line of base64 alone, at line `number` of the file. */
 int rp_record_line(unsigned char *out, size_t size, const char **text, size_t *left, const char *what, int number,
                    struct rp_err *err) rp_must_check;
-int rp_record_end(size_t left, const char *what, int number, struct rp_err *err) rp_must_check; /* nothing is left after that line */
+/* nothing is left after that line */
+int rp_record_end(size_t left, const char *what, int number, struct rp_err *err) rp_must_check;
 void rp_record_write(struct rp_buf *out, const char *comment, const void *bytes, size_t size);
 
-int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what, struct rp_err *err) rp_must_check;
+int rp_foreign_public_read(struct rp_foreign_public *p, const char *text, size_t size, const char *what,
+                           struct rp_err *err) rp_must_check;
 /* tool: "signify" or "minisign"; they differ in the comment alone. */
 void rp_foreign_public_write(struct rp_buf *out, const struct rp_key_pair *k, const char *tool);
 
-int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size, struct rp_err *err) rp_must_check;
+int rp_signify_sign(struct rp_buf *out, const struct rp_key_pair *k, const void *data, size_t size,
+                    struct rp_err *err) rp_must_check;
 /* 0: a well-formed signature of data by k; its key number is ignored. RP_MALFORMED or RP_SIGNATURE otherwise. */
-int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
-                     struct rp_err *err) rp_must_check;
+int rp_signify_check(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size,
+                     const char *what, struct rp_err *err) rp_must_check;

@@ -26,10 +26,10 @@
 #define NONCE_BYTES 8
 #define SECURITY_LEVEL 2 /* OpenSSL's: 112 bits */
 
-#define SCOPED(type, free_)                                                                                                                \
-    static void type##_freep(type **p)                                                                                                     \
-    {                                                                                                                                      \
-        free_(*p);                                                                                                                         \
+#define SCOPED(type, free_)                                                                                            \
+    static void type##_freep(type **p)                                                                                 \
+    {                                                                                                                  \
+        free_(*p);                                                                                                     \
     }
 SCOPED(TS_REQ, TS_REQ_free)
 SCOPED(TS_MSG_IMPRINT, TS_MSG_IMPRINT_free)

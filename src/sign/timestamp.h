@@ -1,14 +1,16 @@
 /* Time stamps of RFC 3161: an authority signed that a bundle existed at a time.
  *
- * What:    members timestamps/N.tsr, N from 0 without gaps: the authority's response as it came, whose token is about the SHA-256 (or
- *          SHA-384, SHA-512) of the exact bytes of statement.dsse.json, and so about the bundle that this names.
- * Flow:    statement -> rp_timestamp_request() -> an authority -> response -> rp_timestamp_read() -> struct rp_timestamp, by its own word;
- *          rp_timestamp_check() with certificates that the verifier trusts makes it more than that.
+ * What:    members timestamps/N.tsr, N from 0 without gaps: the authority's response as it came, whose token is about
+ *          the SHA-256 (or SHA-384, SHA-512) of the exact bytes of statement.dsse.json, and so about the bundle that
+ *          this names.
+ * Flow:    statement -> rp_timestamp_request() -> an authority -> response -> rp_timestamp_read() -> struct
+ *          rp_timestamp, by its own word; rp_timestamp_check() with certificates that the verifier trusts makes it more
+ *          than that.
  * Owner:   fixed-size structs of the caller; struct rp_tsa_ca is freed by rp_tsa_ca_free().
  * Extend:  another kind of token (a transparency log's) gets a file of its own and a folder next to timestamps/.
  *
- * Like countersignatures, time stamps are added after sealing: a removed one is not detected. Certificates are checked for the time of the
- * token, so that it still verifies when they have expired. Revocation is not looked up.
+ * Like countersignatures, time stamps are added after sealing: a removed one is not detected. Certificates are checked
+ * for the time of the token, so that it still verifies when they have expired. Revocation is not looked up.
  */
 #pragma once
 
@@ -31,7 +33,8 @@ struct rp_timestamp {
     char hash[16];       /* of the statement: "SHA-256" */
     char serial[72];     /* hex digits: the token's number */
     char policy[80];     /* under which it was made: "1.2.3.4" */
-    char authority[RP_TIMESTAMP_NAME]; /* subject of the certificate that it was signed with, UTF-8 without control characters */
+    /* subject of the certificate that it was signed with, UTF-8 without control characters */
+    char authority[RP_TIMESTAMP_NAME];
 };
 
 /* {"time", "accuracy_s" or null, "authority", "serial", "policy", "hash"}, and the beginning of a line that a template
@@ -48,11 +51,11 @@ void rp_tsa_ca_freep(struct rp_tsa_ca **ca);
 
 /* A TimeStampReq: SHA-256 of the statement's bytes, a random nonce, and the request for certificates. */
 int rp_timestamp_request(struct rp_buf *out, const struct rp_buf *statement, struct rp_err *err) rp_must_check;
-/* A TimeStampResp: RP_MALFORMED: not one, or no token in it (with the authority's text); RP_MISMATCH: about another statement;
- * RP_SIGNATURE: not signed with a certificate in it, or with one that is not for time stamps. */
+/* A TimeStampResp: RP_MALFORMED: not one, or no token in it (with the authority's text); RP_MISMATCH: about another
+ * statement; RP_SIGNATURE: not signed with a certificate in it, or with one that is not for time stamps. */
 int rp_timestamp_read(struct rp_timestamp *out, const char *response, size_t size, const struct rp_buf *statement,
                       struct rp_err *err) rp_must_check;
-/* Of a response that rp_timestamp_read() accepted: RP_SIGNATURE: its certificate's chain does not end in one of the CA file, is weak
- * (RSA below 2048 bits, SHA-1), or was not valid at the token's time. */
+/* Of a response that rp_timestamp_read() accepted: RP_SIGNATURE: its certificate's chain does not end in one of the CA
+ * file, is weak (RSA below 2048 bits, SHA-1), or was not valid at the token's time. */
 int rp_timestamp_check(const struct rp_timestamp *t, const char *response, size_t size, const struct rp_tsa_ca *ca,
                        struct rp_err *err) rp_must_check;

@@ -166,7 +166,8 @@ int rp_trust_add(const char *name, const char *until, const struct rp_key_pair *
                 name, theirs, name);
     }
     write_entry(&text, k, until ? until : NEVER);
-    return rp_write_file(path, text.data, text.size, 0644, err) < 0 ? -1 : read_entry(theirs, day, path, err); /* as it will be read */
+    /* as it will be read */
+    return rp_write_file(path, text.data, text.size, 0644, err) < 0 ? -1 : read_entry(theirs, day, path, err);
 }
 
 int rp_trust_remove(const char *name, struct rp_err *err)
@@ -293,8 +294,8 @@ int rp_trust_resolve(char fingerprint[RP_FINGERPRINT_SIZE], const char *what, st
                    ? rp_fail(err, RP_SIGNATURE, "'%s' was trusted until %s, which has passed", what, until)
                    : 0;
     }
-    /* A name refers only to the store: a file in the working directory, perhaps delivered with an untrusted bundle, must not replace a key
-     * that is not in the store (yet). */
+    /* A name refers only to the store: a file in the working directory, perhaps delivered with an untrusted bundle,
+     * must not replace a key that is not in the store (yet). */
     struct rp_err why = {0};
     RP_FREE char *dir = rp_config_path(STORE, &why);
     RP_FREE char *path = dir && good_name(what, strlen(what)) ? rp_asprintf("%s/%s.pem", dir, what) : NULL;

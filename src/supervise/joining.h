@@ -2,8 +2,9 @@
  *
  * What:    what becomes of these options: the launcher is found, the key read, the processes joined.
  * Flow:    struct rp_joining_opts -> rp_joining_detect() -> rp_joining_open() -> struct rp_join.
- *          REPRO_HOST takes the place of what identifies this machine, to try several hosts on one: processes with different values are taken
- *          for processes of different machines, which connect by TLS. With --hosts, cli/run_hosts.c gives the place.
+ *          REPRO_HOST takes the place of what identifies this machine, to try several hosts on one: processes with
+ *          different values are taken for processes of different machines, which connect by TLS. With --hosts,
+ *          cli/run_hosts.c gives the place.
  * Owner:   struct rp_joining owns the key and the connections: rp_joining_fini(). It wipes the key.
  * Extend:  an option of a launcher is a row of RP_JOINING_ROWS (cli/opts.h) and a field of rp_launch_opts,
  *          rp_rendezvous_opts or rp_job_key_opts.
@@ -39,6 +40,6 @@ struct rp_joining {
 /* Fills launch and key; nothing is sent. launch.size is 1: one process (kind RP_LAUNCH_ALONE or a job of one). */
 int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, struct rp_err *err) rp_must_check;
 /* ranks: those that this process brings. facts, about: as in rp_join_opts. Progress goes to `progress`. */
-int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts, const json_t *about,
-                    struct rp_progress *progress, struct rp_err *err) rp_must_check;
+int rp_joining_open(struct rp_joining *j, const struct rp_joining_opts *o, int ranks, const json_t *facts,
+                    const json_t *about, struct rp_progress *progress, struct rp_err *err) rp_must_check;
 void rp_joining_fini(struct rp_joining *j);

@@ -288,7 +288,8 @@ static int start_ranks(struct following *f, const json_t *body, struct rp_err *e
     json_object_set_new(here, "data", json_string(f->o->data));
     json_t *recipe = json_object_get(here, "recipe");
     RP_JSON *mine = rp_recipe_to_json(f->o->recipe);
-    static const char *const places[] = {"run.isa", "run.threads", "run.device", "run.backend"}; /* run.transport is the same everywhere */
+    /* run.transport is the same everywhere */
+    static const char *const places[] = {"run.isa", "run.threads", "run.device", "run.backend"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         json_object_set(recipe, places[i], json_object_get(mine, places[i]));
     if (rp_job_decode(&f->job, here, backends, err) < 0)

@@ -1,7 +1,8 @@
-/* A run of several processes: mpirun, srun and others start one per rank or per node. Process 0 leads: it decides, records and seals; the
- * others train their ranks, capture their machines and pass everything on.
+/* A run of several processes: mpirun, srun and others start one per rank or per node. Process 0 leads: it decides,
+ * records and seals; the others train their ranks, capture their machines and pass everything on.
  *
- * What:    joining, with the comparison of everything that has to be equal; captures of all hosts; the part of the others.
+ * What:    joining, with the comparison of everything that has to be equal; captures of all hosts; the part of the
+ *          others.
  * Flow:    options, environment -> rp_run_job_detect(); recipe and samples -> rp_run_job_join(); process 0
  *          goes on in cli/run_session.c with the workers of all (worker/group.h), the others in rp_run_job_follow().
  * Owner:   struct rp_run_job owns its connections: rp_run_job_fini().
@@ -29,15 +30,17 @@ struct rp_run_job {
 struct rp_run_job_opts {
     const struct rp_recipe *recipe; /* what this process would train; NULL: nothing, like the two below */
     const char *samples;            /* digest of the data */
-    const char *backend;            /* GPUs exchange by NCCL, processors by sockets: one job has one kind, unless all use sockets */
+    /* GPUs exchange by NCCL, processors by sockets: one job has one kind, unless all use sockets */
+    const char *backend;
     int other_programs;             /* --allow-different-programs */
     const json_t *about;            /* what the others should know besides; NULL: nothing */
 };
 
 /* ranks: --ranks, 0: not given. RP_USAGE: a launcher and --ranks both say how many there are. */
-int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int ranks, struct rp_err *err) rp_must_check;
-int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what, struct rp_progress *progress,
-                    struct rp_err *err) rp_must_check;
+int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int ranks,
+                      struct rp_err *err) rp_must_check;
+int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const struct rp_run_job_opts *what,
+                    struct rp_progress *progress, struct rp_err *err) rp_must_check;
 void rp_run_job_fini(struct rp_run_job *j);
 void rp_run_job_tend(struct rp_run_job *j);
 void rp_run_job_untend(struct rp_run_job *j);
@@ -46,9 +49,11 @@ void rp_run_job_untend(struct rp_run_job *j);
 
 /* Hosts of the job, at least 1. */
 int rp_run_job_hosts(const struct rp_run_job *j);
-/* Captures of the hosts that are not this one: document[h], and *xml[h] if hwloc worked there; [hosts], entry 0 stays as it is. */
+/* Captures of the hosts that are not this one: document[h], and *xml[h] if hwloc worked there; [hosts], entry 0 stays
+ * as it is. */
 int rp_run_job_ask_captures(struct rp_run_job *j, const char *salt, int identify, struct rp_err *err) rp_must_check;
-int rp_run_job_take_captures(struct rp_run_job *j, json_t **document, struct rp_buf *xml, struct rp_err *err) rp_must_check;
+int rp_run_job_take_captures(struct rp_run_job *j, json_t **document, struct rp_buf *xml,
+                             struct rp_err *err) rp_must_check;
 /* [world] the host of each rank; the caller frees it. */
 int *rp_run_job_rank_hosts(const struct rp_run_job *j);
 int rp_run_job_gpus(const struct rp_run_job *j); /* ranks on GPUs */

@@ -17,7 +17,8 @@
 #define POLL_MS 100
 #define STOP_GRACE_NS 400000000ull /* time for a worker after Ctrl-C before it is killed, */
 #define RANK_GRACE_NS 50000000ull  /* and for each further rank */
-#define BLAME_NS 500000000ull      /* after the first failure of several ranks: time for the one that caused it to be noticed */
+/* after the first failure of several ranks: time for the one that caused it to be noticed */
+#define BLAME_NS 500000000ull
 
 const char *rp_run_status_name(enum rp_run_status s)
 {

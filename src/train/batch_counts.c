@@ -33,17 +33,20 @@ static int read_counter(int64_t *count, const struct rp_st *st, const struct rp_
     char shape[128];
     rp_st_shape(shape, t->dims, t->shape);
     if (strcmp(t->dtype, "I64") != 0 || t->dims != 0)
-        return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s' is %s of shape %s, expected I64 of shape []: as PyTorch counts batches; "
-                       "a file without it counts from 0", st->path, t->name, t->dtype, shape);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s', tensor '%s' is %s of shape %s, expected I64 of shape []: as PyTorch counts batches; "
+                       "a file without it counts from 0",
+                       st->path, t->name, t->dtype, shape);
     if (rp_st_read(st, t, 0, count, sizeof *count, err) < 0)
         return -1;
     return *count >= 0 && *count <= BATCHES_MAX
                ? 0
-               : rp_fail(err, RP_MALFORMED, "'%s', tensor '%s' is %lld, expected a number of batches: 0..2^62", st->path, t->name, (long long)*count);
+               : rp_fail(err, RP_MALFORMED, "'%s', tensor '%s' is %lld, expected a number of batches: 0..2^62",
+                         st->path, t->name, (long long)*count);
 }
 
-int rp_batch_counts_read(int64_t **before, const struct rp_st *st, const struct rp_public *p, const struct rp_tensors *buffers, int64_t step,
-                         struct rp_err *err)
+int rp_batch_counts_read(int64_t **before, const struct rp_st *st, const struct rp_public *p,
+                         const struct rp_tensors *buffers, int64_t step, struct rp_err *err)
 {
     *before = NULL;
     for (int i = 0; i < buffers->n; i++) {

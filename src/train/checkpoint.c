@@ -49,8 +49,8 @@ static char *old_name(const struct rp_public *p, const char *name)
 }
 
 /* The tensor of that name in any form that files have. -1: there are several. */
-static int find_weight(const struct rp_st_tensor **found, const struct rp_st *st, const struct rp_public *p, const char *name,
-                       struct rp_err *err)
+static int find_weight(const struct rp_st_tensor **found, const struct rp_st *st, const struct rp_public *p,
+                       const char *name, struct rp_err *err)
 {
     RP_FREE char *old = old_name(p, name);
     const char *form[] = {name, old, short_name(p, name), old ? short_name(p, old) : NULL};
@@ -60,7 +60,8 @@ static int find_weight(const struct rp_st_tensor **found, const struct rp_st *st
             continue;
         const struct rp_st_tensor *s = form[i] ? rp_st_find(st, form[i]) : NULL;
         if (s && *found)
-            return rp_fail(err, RP_MALFORMED, "'%s' has '%s' and '%s', which are two names of one tensor", st->path, (*found)->name, s->name);
+            return rp_fail(err, RP_MALFORMED, "'%s' has '%s' and '%s', which are two names of one tensor", st->path,
+                           (*found)->name, s->name);
         *found = s ? s : *found;
     }
     return 0;
@@ -76,7 +77,8 @@ static int is_alias(const struct rp_public *p, const char *name)
 
 /* -- what the files have -- */
 
-static int check_tensor(const struct rp_st *st, const struct rp_st_tensor *s, const struct rp_state_entry *e, struct rp_err *err)
+static int check_tensor(const struct rp_st *st, const struct rp_st_tensor *s, const struct rp_state_entry *e,
+                        struct rp_err *err)
 {
     struct rp_st_tensor expected = rp_in_file(e);
     char have[128], want[128];
@@ -88,20 +90,25 @@ static int check_tensor(const struct rp_st *st, const struct rp_st_tensor *s, co
     rp_st_shape(have, s->dims, s->shape);
     rp_st_shape(want, expected.dims, expected.shape);
     if (strcmp(have, want) != 0)
-        return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s' has shape %s, the recipe's model needs %s", st->path, s->name, have, want);
+        return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s' has shape %s, the recipe's model needs %s", st->path,
+                       s->name, have, want);
     return 0;
 }
 
-static int refuse_unexpected(const struct rp_checkpoint *c, const struct rp_st *st, const struct rp_tensors *buffers, struct rp_err *err)
+static int refuse_unexpected(const struct rp_checkpoint *c, const struct rp_st *st, const struct rp_tensors *buffers,
+                             struct rp_err *err)
 {
     RP_FREE char *used = rp_alloc((size_t)st->n + 1);
     for (int i = 0; i < c->n; i++)
         if (c->at[i].in == st)
             used[c->at[i].s - st->t] = 1;
     for (int i = 0; i < st->n; i++)
-        if (!used[i] && (st != &c->weights || (!is_alias(c->public, st->t[i].name) && !rp_is_batch_counter(c->public, buffers, &st->t[i]))))
-            return rp_fail(err, RP_MALFORMED, "'%s' has a tensor '%.80s', which this model does not have: is it a file of another "
-                           "architecture or of more layers?", st->path, st->t[i].name);
+        if (!used[i] && (st != &c->weights ||
+                         (!is_alias(c->public, st->t[i].name) && !rp_is_batch_counter(c->public, buffers, &st->t[i]))))
+            return rp_fail(err, RP_MALFORMED,
+                           "'%s' has a tensor '%.80s', which this model does not have: is it a file of another "
+                           "architecture or of more layers?",
+                           st->path, st->t[i].name);
     return 0;
 }
 
@@ -131,7 +138,8 @@ static int judge_lacking(struct rp_checkpoint *c, const struct rp_state_entry *e
             first = first ? first : e[i].name;
             c->lacks++;
         }
-    for (const struct rp_lacking *l = c->public ? c->public->lacking : NULL; first && !c->slots && l && l->name && !c->class; l++)
+    for (const struct rp_lacking *l = c->public ? c->public->lacking : NULL;
+         first && !c->slots && l && l->name && !c->class; l++)
         if (lacks_the_same(l, c, e))
             c->class = l->name;
     return !first || c->class ? 0 : rp_fail(err, RP_MALFORMED, "'%s' lacks tensor '%s'", c->weights.path, first);
@@ -180,7 +188,8 @@ static int step_of(const struct rp_st *st, int64_t *step, struct rp_err *err)
 {
     *step = count_of(st, "step", 1000000000);
     if (*step < 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' belongs to optimizer moments, but has no valid \"step\" in its metadata", st->path);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' belongs to optimizer moments, but has no valid \"step\" in its metadata", st->path);
     return 0;
 }
 
@@ -217,14 +226,16 @@ static int scale_of(struct rp_checkpoint *c, const struct rp_st *in, const struc
     }
     if (n != 4 || text[end] || !is_possible(&s, c->step))
         return rp_fail(err, RP_MALFORMED,
-                       "'%s' has no valid \"" RP_CHECKPOINT_SCALE "\" in its metadata: expected a power of two and counts "
-                       "of good steps, overflows and overflows at the least scale, of %lld steps, %lld of them skipped",
+                       "'%s' has no valid \"" RP_CHECKPOINT_SCALE
+                       "\" in its metadata: expected a power of two and counts of good steps, overflows and overflows "
+                       "at the least scale, of %lld steps, %lld of them skipped",
                        in->path, (long long)c->step, (long long)s.skipped);
     c->scale = rule->is_dynamic ? s : c->scale;
     return 0;
 }
 
-/* Slots of another optimizer may have the same names and shapes; those of another moment do not belong to these weights. */
+/* Slots of another optimizer may have the same names and shapes; those of another moment do not belong to these
+ * weights. */
 static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, const struct rp_loss_scale_rule *rule,
                        struct rp_err *err)
 {
@@ -232,10 +243,11 @@ static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, 
     const char *saved = rp_st_metadata(in, "optimizer"), *here = state->optimizer->name;
     int64_t step;
     if (saved && strcmp(saved, here) != 0)
-        return rp_fail(err, RP_MALFORMED,
-                       "'%s' was saved by a run with optimizer.name %.40s, the recipe has %s: set the former, or give a file "
-                       "without optimizer tensors",
-                       in->path, saved, here);
+        return rp_fail(
+            err, RP_MALFORMED,
+            "'%s' was saved by a run with optimizer.name %.40s, the recipe has %s: set the former, or give a file "
+            "without optimizer tensors",
+            in->path, saved, here);
     if (!c->slots)
         return 0;
     if (step_of(in, &c->step, err) < 0 || scale_of(c, in, rule, err) < 0)
@@ -246,8 +258,8 @@ static int check_slots(struct rp_checkpoint *c, const struct rp_trained *state, 
         return -1;
     return step == c->step ? 0
                            : rp_fail(err, RP_MISMATCH,
-                                     "'%s' is of step %lld, '%s' of step %lld: they do not belong together; without the former training "
-                                     "starts with new moments",
+                                     "'%s' is of step %lld, '%s' of step %lld: they do not belong together; without "
+                                     "the former training starts with new moments",
                                      in->path, (long long)c->step, c->weights.path, (long long)step);
 }
 
@@ -260,7 +272,8 @@ static int match_all(struct rp_checkpoint *c, const struct rp_trained *state, co
     if (match_weights(c, e, err) < 0 || match_slots(c, e, err) < 0 || check_slots(c, state, rule, err) < 0 ||
         rp_batch_counts_read(&c->batches_before, &c->weights, c->public, state->buffers, c->step, err) < 0 ||
         refuse_unexpected(c, &c->weights, state->buffers, err) < 0 ||
-        (c->optimizer.fd >= 0 && refuse_unexpected(c, &c->optimizer, state->buffers, err) < 0) || judge_lacking(c, e, err) < 0)
+        (c->optimizer.fd >= 0 && refuse_unexpected(c, &c->optimizer, state->buffers, err) < 0) ||
+        judge_lacking(c, e, err) < 0)
         return -1;
     for (int i = 0; i < c->n; i++)
         if (c->at[i].in && check_tensor(c->at[i].in, c->at[i].s, &e[i], err) < 0)
@@ -280,13 +293,17 @@ static int exists(const char *dir, const char *name)
 static int refuse_without_weights(const char *dir, struct rp_err *err)
 {
     const int is_pickled = exists(dir, "pytorch_model.bin") || exists(dir, "pytorch_model.bin" RP_CHECKPOINT_INDEX);
-    return rp_fail(err, RP_IO, "'%s' has no %s%s", dir, RP_CHECKPOINT_WEIGHTS,
-                   is_pickled ? ", only pytorch_model.bin: transformers' from_pretrained() and save_pretrained() make the former of it" : "");
+    return rp_fail(
+        err, RP_IO, "'%s' has no %s%s", dir, RP_CHECKPOINT_WEIGHTS,
+        is_pickled
+            ? ", only pytorch_model.bin: transformers' from_pretrained() and save_pretrained() make the former of it"
+            : "");
 }
 
 static int open_directory(struct rp_checkpoint *c, const char *dir, const struct rp_recipe *r, struct rp_err *err)
 {
-    RP_FREE char *weights = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_WEIGHTS), *config = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_CONFIG);
+    RP_FREE char *weights = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_WEIGHTS),
+                 *config = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_CONFIG);
     RP_FREE char *optimizer = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_OPTIMIZER);
     RP_FREE char *index = rp_asprintf("%s" RP_CHECKPOINT_INDEX, weights);
     const int is_whole = exists(dir, RP_CHECKPOINT_WEIGHTS); /* first, as in transformers */
@@ -308,11 +325,12 @@ static int open_files(struct rp_checkpoint *c, const char *path, const struct rp
     struct stat st;
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return open_directory(c, path, r, err);
-    return rp_ends_with(path, RP_CHECKPOINT_INDEX) ? rp_st_open_index(&c->weights, path, err) : rp_st_open(&c->weights, path, err);
+    return rp_ends_with(path, RP_CHECKPOINT_INDEX) ? rp_st_open_index(&c->weights, path, err)
+                                                   : rp_st_open(&c->weights, path, err);
 }
 
-int rp_checkpoint_open(struct rp_checkpoint *c, const char *path, const struct rp_recipe *r, const struct rp_trained *state,
-                       struct rp_err *err)
+int rp_checkpoint_open(struct rp_checkpoint *c, const char *path, const struct rp_recipe *r,
+                       const struct rp_trained *state, struct rp_err *err)
 {
     *c = (struct rp_checkpoint){.weights = {.fd = -1}, .optimizer = {.fd = -1}, .public = rp_model_of(r)->public,
                                 .n = rp_state_entries(state)};
@@ -343,8 +361,9 @@ static json_t *scale_json(const struct rp_loss_scale *s)
 {
     char hex[32];
     rp_float_hex(hex, s->scale);
-    return json_pack("{s:{s:s, s:f}, s:I, s:I, s:I, s:I}", "scale", "hex", hex, "value", (double)s->scale, "good", (json_int_t)s->good,
-                     "bad", (json_int_t)s->bad, "at_minimum", (json_int_t)s->at_minimum, "skipped", (json_int_t)s->skipped);
+    return json_pack("{s:{s:s, s:f}, s:I, s:I, s:I, s:I}", "scale", "hex", hex, "value", (double)s->scale, "good",
+                     (json_int_t)s->good, "bad", (json_int_t)s->bad, "at_minimum", (json_int_t)s->at_minimum, "skipped",
+                     (json_int_t)s->skipped);
 }
 
 static json_t *describe(const struct rp_checkpoint *c, const struct rp_trained *state, int scaled)
@@ -363,15 +382,17 @@ static json_t *describe(const struct rp_checkpoint *c, const struct rp_trained *
     for (int k = 0; k < 3; k++)
         if (has[k])
             json_array_append_new(types, json_string(all[k]));
-    return json_pack("{s:b, s:I, s:s*, s:o, s:o, s:O*, s:O*, s:o*}", "optimizer_state", c->slots, "steps", (json_int_t)c->step, "class",
-                     c->class, "initialised", names, "types", types, "config_ignored", c->ignored, "config_unknown", c->unknown,
-                     "loss_scale", scaled && c->slots ? scale_json(&c->scale) : NULL);
+    return json_pack("{s:b, s:I, s:s*, s:o, s:o, s:O*, s:O*, s:o*}", "optimizer_state", c->slots, "steps",
+                     (json_int_t)c->step, "class", c->class, "initialised", names, "types", types, "config_ignored",
+                     c->ignored, "config_unknown", c->unknown, "loss_scale",
+                     scaled && c->slots ? scale_json(&c->scale) : NULL);
 }
 
 int rp_checkpoint_check(const char *path, const struct rp_recipe *r, json_t **found, struct rp_err *err)
 {
     struct rp_net *m = rp_net_new(r, 1);
-    struct rp_trained s = {.optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
+    struct rp_trained s = {
+        .optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
     struct rp_checkpoint c;
     int failed = rp_checkpoint_open(&c, path, r, &s, err) < 0;
     if (!failed && found)
@@ -398,16 +419,17 @@ static int read_finite(const struct rp_checkpoint_match *at, uint64_t first, flo
         return -1;
     for (size_t i = 0; i < n; i++)
         if (!isfinite(x[i]))
-            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: not finite (%s)", path, name, (unsigned long long)(first + i),
-                           isnan(x[i]) ? "NaN" : "Inf");
+            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: not finite (%s)", path, name,
+                           (unsigned long long)(first + i), isnan(x[i]) ? "NaN" : "Inf");
         else if (x[i] < 0 && is_square(name))
-            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: %g, a mean of squares is not negative", path, name,
-                           (unsigned long long)(first + i), (double)x[i]);
+            return rp_fail(err, RP_MISMATCH, "'%s', tensor '%s', element %llu: %g, a mean of squares is not negative",
+                           path, name, (unsigned long long)(first + i), (double)x[i]);
     return 0;
 }
 
 /* Elements [first, first + n) of this rank's part of an entry, as far as its share has them. */
-static int upload_own(const struct rp_trained *s, const struct rp_state_entry *e, size_t first, const float *x, size_t n, struct rp_err *err)
+static int upload_own(const struct rp_trained *s, const struct rp_state_entry *e, size_t first, const float *x,
+                      size_t n, struct rp_err *err)
 {
     size_t from = 0, to = e->t->count;
     if (e->slot >= 0) {
@@ -416,11 +438,12 @@ static int upload_own(const struct rp_trained *s, const struct rp_state_entry *e
     }
     from = from > first ? from : first;
     to = to < first + n ? to : first + n;
-    return from < to ? s->dev->backend->upload(s->dev, e->x + from, x + (from - first), (to - from) * sizeof *x, err) : 0;
+    return from < to ? s->dev->backend->upload(s->dev, e->x + from, x + (from - first), (to - from) * sizeof *x, err)
+                     : 0;
 }
 
-static int load_convolution(const struct rp_checkpoint_match *at, const struct rp_trained *s, const struct rp_state_entry *e,
-                            struct rp_err *err)
+static int load_convolution(const struct rp_checkpoint_match *at, const struct rp_trained *s,
+                            const struct rp_state_entry *e, struct rp_err *err)
 {
     const size_t bytes = rp_tensor_bytes(e->t);
     RP_FREE float *here = rp_alloc(bytes), *file = rp_alloc(bytes);
@@ -432,7 +455,8 @@ static int load_convolution(const struct rp_checkpoint_match *at, const struct r
 }
 
 /* n elements from number `whole` on; the file has the first `has` of them all, and the others are 0. */
-static int read_run(const struct rp_checkpoint_match *at, size_t has, size_t whole, float *x, size_t n, struct rp_err *err)
+static int read_run(const struct rp_checkpoint_match *at, size_t has, size_t whole, float *x, size_t n,
+                    struct rp_err *err)
 {
     const size_t there = whole >= has ? 0 : has - whole < n ? has - whole : n;
     memset(x + there, 0, (n - there) * sizeof *x);
@@ -440,8 +464,8 @@ static int read_run(const struct rp_checkpoint_match *at, size_t has, size_t who
 }
 
 /* The part of this rank. Rows that the file lacks are 0. */
-static int load_tensor(const struct rp_checkpoint_match *at, const struct rp_trained *s, const struct rp_state_entry *e, float *piece,
-                       struct rp_err *err)
+static int load_tensor(const struct rp_checkpoint_match *at, const struct rp_trained *s, const struct rp_state_entry *e,
+                       float *piece, struct rp_err *err)
 {
     const size_t most = PIECE / sizeof *piece, run = rp_tensor_whole_run(e->t);
     size_t has = 1, n;
@@ -464,7 +488,8 @@ static int load_tensor(const struct rp_checkpoint_match *at, const struct rp_tra
 }
 
 /* A tied tensor under its second name must be the same tensor. */
-static int check_alias(const struct rp_st *st, const struct rp_alias *a, const struct rp_public *p, void *piece, struct rp_err *err)
+static int check_alias(const struct rp_st *st, const struct rp_alias *a, const struct rp_public *p, void *piece,
+                       struct rp_err *err)
 {
     const struct rp_st_tensor *x, *y = NULL;
     RP_FREE void *other = rp_alloc(PIECE);
@@ -474,13 +499,15 @@ static int check_alias(const struct rp_st *st, const struct rp_alias *a, const s
         return 0;
     uint64_t bytes = x->end - x->begin;
     if (bytes != y->end - y->begin || strcmp(x->dtype, y->dtype) != 0)
-        return rp_fail(err, RP_MALFORMED, "'%s': '%s' and '%s' are one tied tensor here but differ in size", st->path, a->name, a->same);
+        return rp_fail(err, RP_MALFORMED, "'%s': '%s' and '%s' are one tied tensor here but differ in size", st->path,
+                       a->name, a->same);
     for (uint64_t at = 0; at < bytes; at += PIECE) {
         size_t n = bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
         if (rp_st_read(st, x, at, piece, n, err) < 0 || rp_st_read(st, y, at, other, n, err) < 0)
             return -1;
         if (memcmp(piece, other, n) != 0)
-            return rp_fail(err, RP_MALFORMED, "'%s': '%s' and '%s' are one tied tensor here but differ", st->path, a->name, a->same);
+            return rp_fail(err, RP_MALFORMED, "'%s': '%s' and '%s' are one tied tensor here but differ", st->path,
+                           a->name, a->same);
     }
     return 0;
 }

@@ -1,6 +1,7 @@
 /* --save: one file with everything, or a directory as transformers writes it, with the optimizer's slots apart.
  *
- * With several ranks, rank 0 writes the files, and every rank walks the same entries in the same pieces to send it what it alone has. */
+ * With several ranks, rank 0 writes the files, and every rank walks the same entries in the same pieces to send it what
+ * it alone has. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "ops/low.h"
@@ -47,10 +48,10 @@ static size_t part_before(const struct rp_tensor *t, int rank, size_t at)
     return lo;
 }
 
-/* Elements [from, to) of one rank's part, from its memory to their places in x, which begins at element `first` of the whole on the rank that
- * writes. t: the tensor on the rank that has it; on_device: its part there. */
-static int fetch_part(struct saver *s, const struct rp_tensor *t, int owner, int rank, const float *on_device, size_t from, size_t to,
-                      size_t first, float *x, struct rp_err *err)
+/* Elements [from, to) of one rank's part, from its memory to their places in x, which begins at element `first` of the
+ * whole on the rank that writes. t: the tensor on the rank that has it; on_device: its part there. */
+static int fetch_part(struct saver *s, const struct rp_tensor *t, int owner, int rank, const float *on_device,
+                      size_t from, size_t to, size_t first, float *x, struct rp_err *err)
 {
     const struct rp_parts *p = s->state->parts;
     const int own = p->comm->rank[RP_GROUP_WORLD] == owner;
@@ -71,12 +72,14 @@ static int fetch_part(struct saver *s, const struct rp_tensor *t, int owner, int
 }
 
 /* A buffer: every rank has it. */
-static int fetch_buffer(struct saver *s, const struct rp_state_entry *e, size_t first, float *x, size_t n, struct rp_err *err)
+static int fetch_buffer(struct saver *s, const struct rp_state_entry *e, size_t first, float *x, size_t n,
+                        struct rp_err *err)
 {
     return s->writes ? s->state->dev->backend->download(s->state->dev, x, e->x + first, n * sizeof *x, err) : 0;
 }
 
-/* Elements [first, first + n), at most a piece, of the whole of an entry to x on the rank that writes: from all ranks that have some. */
+/* Elements [first, first + n), at most a piece, of the whole of an entry to x on the rank that writes: from all ranks
+ * that have some. */
 static int fetch(struct saver *s, const struct rp_state_entry *e, size_t first, float *x, size_t n, struct rp_err *err)
 {
     const struct rp_parts *p = s->state->parts;
@@ -140,7 +143,8 @@ static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct r
         size_t n = e->t->whole - at < most ? e->t->whole - at : most;
         if (s->alive && s->alive(s->alive_arg))
             return rp_fail(err, RP_INTERRUPTED, "stopped while saving");
-        if (fetch(s, e, at, s->piece, n, err) < 0 || (s->writes && rp_st_append(&s->w, s->piece, as_saved(s, s->piece, n), err) < 0))
+        if (fetch(s, e, at, s->piece, n, err) < 0 ||
+            (s->writes && rp_st_append(&s->w, s->piece, as_saved(s, s->piece, n), err) < 0))
             return -1;
     }
     return 0;
@@ -174,10 +178,10 @@ static int list_counters(const struct saver *s, struct rp_st_tensor *list, char 
     return n;
 }
 
-/* The file with its header and, where it has the buffers, their counters: first, so that 8 bytes lie on 8. list: room for those too, and
- * then the n entries. */
-static int create_file(struct saver *s, const char *path, struct rp_st_tensor *list, int n, int has_buffers, const char *optimizer,
-                       struct rp_err *err)
+/* The file with its header and, where it has the buffers, their counters: first, so that 8 bytes lie on 8. list: room
+ * for those too, and then the n entries. */
+static int create_file(struct saver *s, const char *path, struct rp_st_tensor *list, int n, int has_buffers,
+                       const char *optimizer, struct rp_err *err)
 {
     const size_t room = (size_t)s->state->buffers->n + 1;
     RP_FREE char **name = rp_alloc(room * sizeof *name);
@@ -233,14 +237,17 @@ static int save_config(const char *dir, const struct rp_recipe *r, struct rp_err
 static int save_directory(struct saver *s, const char *dir, const struct rp_recipe *r, struct rp_err *err)
 {
     const int n = rp_state_entries(s->state), weights = s->state->weights->n + s->state->buffers->n;
-    RP_FREE char *file = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_WEIGHTS), *slots = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_OPTIMIZER);
+    RP_FREE char *file = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_WEIGHTS),
+                 *slots = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_OPTIMIZER);
     if (s->writes && mkdir(dir, 0777) < 0 && errno != EEXIST)
         return rp_fail(err, RP_IO, "cannot make the directory '%s': %s", dir, strerror(errno));
     if (s->writes && unlink(slots) < 0 && errno != ENOENT)
         return rp_fail(err, RP_IO, "cannot replace '%s': %s", slots, strerror(errno));
     if (save_entries(s, file, 0, weights, NULL, err) < 0 || (s->writes && save_config(dir, r, err) < 0))
         return -1;
-    return n > weights && s->precision == RP_PRECISION_fp32 ? save_entries(s, slots, weights, n - weights, s->state->optimizer->name, err) : 0;
+    return n > weights && s->precision == RP_PRECISION_fp32
+               ? save_entries(s, slots, weights, n - weights, s->state->optimizer->name, err)
+               : 0;
 }
 
 int rp_checkpoint_is_directory(const char *path)
@@ -249,21 +256,24 @@ int rp_checkpoint_is_directory(const char *path)
     return rp_ends_with(path, "/") || (lstat(path, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
-int rp_checkpoint_save(const char *path, const struct rp_recipe *r, const struct rp_trained *state, int64_t step, rp_alive_fn alive,
-                       void *alive_arg, struct rp_err *err)
+int rp_checkpoint_save(const char *path, const struct rp_recipe *r, const struct rp_trained *state, int64_t step,
+                       rp_alive_fn alive, void *alive_arg, struct rp_err *err)
 {
     RP_FREE float *piece = rp_alloc(PIECE), *part = rp_alloc(PIECE);
     struct saver s = {.writes = state->parts->comm->rank[RP_GROUP_WORLD] == 0, .state = state, .step = step,
                       .numerics = rp_recipe_numerics(r), .precision = (enum rp_precision)r->run_save_precision,
-                      .scales = rp_loss_scale_rule_of(r).is_dynamic, .public = rp_model_of(r)->public, .piece = piece, .part = part, .alive = alive,
-                      .alive_arg = alive_arg};
+                      .scales = rp_loss_scale_rule_of(r).is_dynamic, .public = rp_model_of(r)->public, .piece = piece,
+                      .part = part, .alive = alive, .alive_arg = alive_arg};
     if (s.precision != RP_PRECISION_fp32 && !rp_checkpoint_is_directory(path))
-        return rp_fail(err, RP_USAGE, "run.save_precision %s is for a directory: '%s' is a file, which has the optimizer state too; name '%s/'",
-                       rp_choice_name(RP_PRECISIONS, s.precision), path, path);
+        return rp_fail(
+            err, RP_USAGE,
+            "run.save_precision %s is for a directory: '%s' is a file, which has the optimizer state too; name '%s/'",
+            rp_choice_name(RP_PRECISIONS, s.precision), path, path);
     if (state->dev->backend->sync(state->dev, err) < 0)
         return -1;
-    return rp_checkpoint_is_directory(path) ? save_directory(&s, path, r, err)
-                                            : save_entries(&s, path, 0, rp_state_entries(state), state->optimizer->name, err);
+    return rp_checkpoint_is_directory(path)
+               ? save_directory(&s, path, r, err)
+               : save_entries(&s, path, 0, rp_state_entries(state), state->optimizer->name, err);
 }
 
 void rp_checkpoint_remove_unfinished(const char *path, pid_t pid)

@@ -52,8 +52,8 @@ static size_t clip_tensor(const struct rp_tensor *t, size_t lo, size_t hi, size_
     return lo < hi ? hi - lo : 0;
 }
 
-/* What of a gradient block belongs to the weights [lo, hi): those, second gradients of them, and all statistics, unless they belong to another
- * bucket. */
+/* What of a gradient block belongs to the weights [lo, hi): those, second gradients of them, and all statistics, unless
+ * they belong to another bucket. */
 static struct rp_extent *extents_of(const struct rp_net *m, size_t lo, size_t hi, int statistics, size_t *floats)
 {
     const struct rp_tensors *seconds = &m->tensors[RP_SECOND_GRADIENT], *buffers = &m->tensors[RP_BUFFER];
@@ -143,14 +143,16 @@ static void list_shares(struct rp_exchange_level *l, const struct rp_net *m, con
     }
 }
 
-/* member: ranks of the data group in ascending order. last: the rank where the range of a member's share ends that begins with its own, in the
- * order of shares; NULL: each has its own. */
-static void open_level(struct rp_exchange_level *l, const struct rp_net *m, const struct rp_shares *s, const int *member, int n,
-                       int (*last)(const struct rp_shares *s, int rank))
+/* member: ranks of the data group in ascending order. last: the rank where the range of a member's share ends that
+ * begins with its own, in the order of shares; NULL: each has its own. */
+static void open_level(struct rp_exchange_level *l, const struct rp_net *m, const struct rp_shares *s,
+                       const int *member, int n, int (*last)(const struct rp_shares *s, int rank))
 {
     const size_t shares = (size_t)n * (size_t)s->buckets;
-    *l = (struct rp_exchange_level){.n = n, .member = rp_alloc((size_t)n * sizeof *l->member), .share = rp_alloc(shares * sizeof *l->share),
-                                    .floats = rp_alloc(shares * sizeof *l->floats), .updated = rp_alloc(shares * sizeof *l->updated),
+    *l = (struct rp_exchange_level){.n = n, .member = rp_alloc((size_t)n * sizeof *l->member),
+                                    .share = rp_alloc(shares * sizeof *l->share),
+                                    .floats = rp_alloc(shares * sizeof *l->floats),
+                                    .updated = rp_alloc(shares * sizeof *l->updated),
                                     .updated_bytes = rp_alloc(shares * sizeof *l->updated_bytes),
                                     .most = rp_alloc((size_t)s->buckets * sizeof *l->most),
                                     .first_node = rp_alloc(((size_t)n + 1) * sizeof *l->first_node),
@@ -210,7 +212,8 @@ static int hosts_own_subtrees(const struct rp_exchange *x, const struct rp_share
 }
 
 /* of_host: [hosts] their nodes */
-static void open_by_host(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *s, const struct rp_node *of_host)
+static void open_by_host(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *s,
+                         const struct rp_node *of_host)
 {
     const int each = s->n / s->hosts, host = s->own / each;
     RP_FREE int *here = rp_alloc((size_t)each * sizeof *here), *across = rp_alloc((size_t)s->hosts * sizeof *across);
@@ -273,8 +276,8 @@ static void measure_room(struct rp_exchange *x)
 void rp_exchange_open(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *shares, int64_t micros)
 {
     RP_FREE struct rp_node *of_host = rp_alloc((size_t)shares->hosts * sizeof *of_host);
-    *x = (struct rp_exchange){.comm = shares->comm, .dev = m->dev, .shares = shares, .copies = m->gathers_copies, .blocks = 1,
-                              .micros = micros};
+    *x = (struct rp_exchange){.comm = shares->comm, .dev = m->dev, .shares = shares, .copies = m->gathers_copies,
+                              .blocks = 1, .micros = micros};
     if (shares->n == 1)
         return;
     x->bucket = rp_alloc((size_t)shares->buckets * sizeof *x->bucket);
@@ -346,9 +349,10 @@ static void add_transfer(struct transfers *all, int peer, int send, float *data,
     all->t[all->n++] = (struct rp_transfer){peer, send, data, floats * sizeof *data};
 }
 
-/* Sends every other member part k of its share of the own nodes, and receives its nodes of the own share into the room. share: of the bucket. */
-static int send_part(struct rp_exchange *x, const struct rp_exchange_level *l, struct rp_extent *const *share, size_t k, float *const *block,
-                     float *room, struct rp_err *err)
+/* Sends every other member part k of its share of the own nodes, and receives its nodes of the own share into the room.
+ * share: of the bucket. */
+static int send_part(struct rp_exchange *x, const struct rp_exchange_level *l, struct rp_extent *const *share, size_t k,
+                     float *const *block, float *room, struct rp_err *err)
 {
     const int nodes = l->first_node[l->n], own = l->first_node[l->own + 1] - l->first_node[l->own];
     RP_FREE struct rp_transfer *t = rp_alloc(((size_t)nodes + (size_t)own * (size_t)l->n) * RUNS_MAX * sizeof *t);
@@ -359,7 +363,8 @@ static int send_part(struct rp_exchange *x, const struct rp_exchange_level *l, s
         for (int i = 0, runs = runs_of_piece(run, x, share[to], k); i < own; i++)
             for (int j = 0; j < runs; j++)
                 add_transfer(&all, l->member[to], 1, block[i] + run[j].at, run[j].floats);
-        for (int i = l->first_node[from], runs = runs_of_piece(run, x, share[l->own], k); i < l->first_node[from + 1]; i++)
+        for (int i = l->first_node[from], runs = runs_of_piece(run, x, share[l->own], k); i < l->first_node[from + 1];
+             i++)
             for (int j = 0; j < runs; j++)
                 add_transfer(&all, l->member[from], 0, room + (size_t)i * x->piece + run[j].after, run[j].floats);
     }
@@ -372,8 +377,8 @@ static void copy_floats(struct rp_dev *dev, float *to, const float *from, size_t
 }
 
 /* Merges the nodes of one run; those that are left go to block[0], block[1], ... last: the tree is complete. */
-static void merge_run(const struct rp_exchange *x, struct rp_dev *dev, const struct rp_exchange_level *l, const struct run *run,
-                      float *const *block, float *room, int last)
+static void merge_run(const struct rp_exchange *x, struct rp_dev *dev, const struct rp_exchange_level *l,
+                      const struct run *run, float *const *block, float *room, int last)
 {
     float *at[RP_GRADIENT_BLOCKS + 1] = {0};
     struct rp_grad_tree tree;
@@ -477,8 +482,8 @@ static void *updated_at(const struct rp_exchange *x, float *block, rp_stored *co
     return (char *)rp_stored_at(x->dev, copies, (long)run->at) + run->floats * (x->dev->stored_bytes - run->each);
 }
 
-static void add_updated(struct transfers *all, const struct rp_exchange *x, int peer, int send, float *block, rp_stored *copies,
-                        const struct rp_extent *e)
+static void add_updated(struct transfers *all, const struct rp_exchange *x, int peer, int send, float *block,
+                        rp_stored *copies, const struct rp_extent *e)
 {
     struct updated_walk w = walk_updated(x->shares->weights, x->copies, e);
     struct updated_run run;
@@ -486,7 +491,8 @@ static void add_updated(struct transfers *all, const struct rp_exchange *x, int 
         all->t[all->n++] = (struct rp_transfer){peer, send, updated_at(x, block, copies, &run), run.floats * run.each};
 }
 
-/* n numbers of 16 bits, which lie there as floats, to their upper half: from the last on, none is overwritten before it is read. */
+/* n numbers of 16 bits, which lie there as floats, to their upper half: from the last on, none is overwritten before it
+ * is read. */
 static void narrow_run(char *x, size_t n, enum rp_tc_format format)
 {
     for (size_t i = n; i-- > 0;) {
@@ -519,7 +525,8 @@ static void convert_copies(const struct rp_exchange *x, rp_stored *copies, const
     RP_BUG_IF(x->dev->backend->separate_memory);
     while (next_updated(&w, &run))
         if (run.each == sizeof(uint16_t))
-            convert((char *)rp_stored_at(x->dev, copies, (long)run.at), run.floats, rp_arithmetic_of(x->dev->numerics)->format);
+            convert((char *)rp_stored_at(x->dev, copies, (long)run.at), run.floats,
+                    rp_arithmetic_of(x->dev->numerics)->format);
 }
 
 /* The messages of a level are as many, at most. */
@@ -533,7 +540,8 @@ static size_t most_transfers(const struct rp_exchange *x, const struct rp_exchan
     return n;
 }
 
-static int exchange_level(struct rp_exchange *x, const struct rp_exchange_level *l, float *block, rp_stored *copies, struct rp_err *err)
+static int exchange_level(struct rp_exchange *x, const struct rp_exchange_level *l, float *block, rp_stored *copies,
+                          struct rp_err *err)
 {
     RP_FREE struct rp_transfer *t = rp_alloc((most_transfers(x, l) + 1) * sizeof *t);
     struct transfers all = {.t = t};

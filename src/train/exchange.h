@@ -1,25 +1,30 @@
-/* The sum of gradients over data-parallel ranks: nodes of the micro-batch tree travel, and the receiving rank merges them.
+/* The sum of gradients over data-parallel ranks: nodes of the micro-batch tree travel, and the receiving rank merges
+ * them.
  *
- * What:    each rank has summed its own micro-batches as far as the tree allows (optim/grad_tree.h): a list of nodes. Every rank gets the
- *          nodes of all others for its share of the weights (optim/shares.h) and merges them in the order of the whole tree.
- * Flow:    rp_exchange_open() -> per step rp_exchange_begin(), rp_exchange_piece() until none is left, rp_exchange_losses(), update of the own
- *          share, rp_exchange_block() of the weights. Where every rank updates all weights, rp_exchange_block() of the gradient instead.
+ * What:    each rank has summed its own micro-batches as far as the tree allows (optim/grad_tree.h): a list of nodes.
+ *          Every rank gets the nodes of all others for its share of the weights (optim/shares.h) and merges them in the
+ *          order of the whole tree.
+ * Flow:    rp_exchange_open() -> per step rp_exchange_begin(), rp_exchange_piece() until none is left,
+ *          rp_exchange_losses(), update of the own share, rp_exchange_block() of the weights. Where every rank updates
+ *          all weights, rp_exchange_block() of the gradient instead.
  * Owner:   struct rp_exchange owns its lists; room is memory of the device, of `room` floats, from the caller.
  * Extend:  what is exchanged besides weights is a line in extents_of().
  *
- * Pieces have one order on every rank: buckets from the last to the first, as the backward pass completes them, levels, parts of a share. So it
- * does not matter when a rank exchanges a piece, nor which of its threads does (train/overlap.h). Losses follow the last piece.
+ * Pieces have one order on every rank: buckets from the last to the first, as the backward pass completes them, levels,
+ * parts of a share. So it does not matter when a rank exchanges a piece, nor which of its threads does
+ * (train/overlap.h). Losses follow the last piece.
  *
- * Where every host has as many ranks, and these own one subtree, the ranks of a host first sum among themselves, and then each with those
- * at the same place on the other hosts: two levels, of which only the second sends between hosts. Otherwise every rank exchanges with all.
- * The bits are the same: `levels` and the bytes are evidence, not arithmetic.
+ * Where every host has as many ranks, and these own one subtree, the ranks of a host first sum among themselves, and
+ * then each with those at the same place on the other hosts: two levels, of which only the second sends between hosts.
+ * Otherwise every rank exchanges with all. The bits are the same: `levels` and the bytes are evidence, not arithmetic.
  *
  * In mixed precision operations take 16-bit copies of matrices, and no rank but the owner of a share has its masters
- * (optim/shares.h): after an update ranks gather these copies, 2 bytes an element, and the masters of what is not copied
- * (vectors). A device that keeps 16-bit values as fp32 numbers sends 2 bytes too, so that all ranks send the same bytes.
+ * (optim/shares.h): after an update ranks gather these copies, 2 bytes an element, and the masters of what is not
+ * copied (vectors). A device that keeps 16-bit values as fp32 numbers sends 2 bytes too, so that all ranks send the
+ * same bytes.
  *
- * Besides the weights, a share has what was summed for the second use of its weights. Sums of statistics (of batch norms) are small: every
- * rank gets them all.
+ * Besides the weights, a share has what was summed for the second use of its weights. Sums of statistics (of batch
+ * norms) are small: every rank gets them all.
  */
 #pragma once
 
@@ -72,7 +77,8 @@ struct rp_exchange {
     } next; /* the piece that is exchanged next */
 };
 
-/* Sizes only; needs no device. One rank: nothing to exchange, and no room. m: declared. micros: micro-batches of a step over all ranks. */
+/* Sizes only; needs no device. One rank: nothing to exchange, and no room. m: declared. micros: micro-batches of a step
+ * over all ranks. */
 void rp_exchange_open(struct rp_exchange *x, const struct rp_net *m, const struct rp_shares *shares, int64_t micros);
 void rp_exchange_close(struct rp_exchange *x);
 /* Micro-batches of rank r of n: the first of them; that of rank n is the end. */
@@ -84,12 +90,13 @@ static inline int64_t rp_first_micro(int64_t micros, int r, int n)
 void rp_exchange_begin(struct rp_exchange *x);
 /* The bucket of the next piece; -1: none is left. */
 int rp_exchange_bucket(const struct rp_exchange *x);
-/* block: gradient blocks; the nodes of the own counter lie in block[0], block[1], ... After the last piece the sum over all micro-batches lies
- * in the own extents of block[0]. dev: whose operations add and copy. room:
- * device memory. */
-int rp_exchange_piece(struct rp_exchange *x, struct rp_dev *dev, float *const *block, float *room, struct rp_err *err) rp_must_check;
+/* block: gradient blocks; the nodes of the own counter lie in block[0], block[1], ... After the last piece the sum over
+ * all micro-batches lies in the own extents of block[0]. dev: whose operations add and copy. room: device memory. */
+int rp_exchange_piece(struct rp_exchange *x, struct rp_dev *dev, float *const *block, float *room,
+                      struct rp_err *err) rp_must_check;
 /* *sum: the sums of losses over all micro-batches, on every rank. */
-int rp_exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, struct rp_losses *sum, struct rp_err *err) rp_must_check;
+int rp_exchange_losses(struct rp_exchange *x, const struct rp_grad_tree *own, struct rp_losses *sum,
+                       struct rp_err *err) rp_must_check;
 /* A block with the layout of the weights, of which every rank has computed its share: the shares of all. copies: of its
  * matrices, as operations take them, element i at element i; these are gathered, and of the block, which has divided
  * masters, only vectors. NULL, unless x->copies. */

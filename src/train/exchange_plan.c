@@ -3,7 +3,8 @@
 #include "base/buf.h"
 #include "train/exchange.h"
 
-#define RANKS_COUNTED 64 /* of more ranks those of the first and the last host stand for all: shares differ by one chunk at most */
+/* of more ranks those of the first and the last host stand for all: shares differ by one chunk at most */
+#define RANKS_COUNTED 64
 
 static void raise_to(uint64_t *most, uint64_t value)
 {
@@ -11,8 +12,8 @@ static void raise_to(uint64_t *most, uint64_t value)
 }
 
 /* A level's exchanges: the pieces of the largest share of every bucket, then the weights. */
-static void count_calls(int calls[2], struct rp_exchange_bytes *updated, const struct rp_exchange *x, const struct rp_exchange_level *l,
-                        const int *host)
+static void count_calls(int calls[2], struct rp_exchange_bytes *updated, const struct rp_exchange *x,
+                        const struct rp_exchange_level *l, const int *host)
 {
     int between = 0;
     for (int k = 0; k < l->n; k++) {
@@ -26,7 +27,8 @@ static void count_calls(int calls[2], struct rp_exchange_bytes *updated, const s
     calls[between]++;
 }
 
-static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int rank, const int *host, size_t bucket)
+static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int rank, const int *host,
+                       size_t bucket)
 {
     struct rp_comm comm = {.host = host, .lost = -1};
     struct rp_shares shares;
@@ -55,7 +57,8 @@ static void count_rank(struct rp_exchange_plan *out, const struct rp_net *m, int
     rp_shares_fini(&shares);
 }
 
-void rp_exchange_count(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int ranks, int per_host, size_t bucket)
+void rp_exchange_count(struct rp_exchange_plan *out, const struct rp_net *m, int64_t micros, int ranks, int per_host,
+                       size_t bucket)
 {
     const int each = per_host < ranks ? per_host : ranks;
     RP_FREE int *host = rp_alloc((size_t)ranks * sizeof *host);

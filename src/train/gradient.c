@@ -1,4 +1,5 @@
-/* The gradient of a step: forward and backward of every micro-batch of this rank, the tree over them, and where the first NaN is. */
+/* The gradient of a step: forward and backward of every micro-batch of this rank, the tree over them, and where the
+ * first NaN is. */
 #include "base/buf.h"
 #include "train/inner.h"
 #include "train/pipeline.h"
@@ -36,8 +37,9 @@ int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, 
     return m->model->measure ? m->model->measure(m, rp_train_view(t, i), err) : 0;
 }
 
-/* The step's norm is not finite whatever gradients of earlier layers are: they need not be computed, here or on the stages
- * before, which an infinity tells. Those that are complete may be on their way to other ranks already (overlap.h). */
+/* The step's norm is not finite whatever gradients of earlier layers are: they need not be computed, here or on the
+ * stages before, which an infinity tells. Those that are complete may be on their way to other ranks already
+ * (overlap.h). */
 static void end_early(struct rp_net *m)
 {
     const struct rp_tensors *l = &m->tensors[RP_WEIGHT];
@@ -73,23 +75,26 @@ static const char *not_finite(char text[80], const struct rp_net *m)
     if (m->loss)
         snprintf(text, 80, "the loss is not finite");
     else
-        snprintf(text, 80, "the output of pipeline stage %d (rank %d) is not finite", c->rank[RP_GROUP_PIPELINE], c->rank[RP_GROUP_WORLD]);
+        snprintf(text, 80, "the output of pipeline stage %d (rank %d) is not finite", c->rank[RP_GROUP_PIPELINE],
+                 c->rank[RP_GROUP_WORLD]);
     return text;
 }
 
-static int report_tensor(const struct rp_net *m, const struct rp_tensor *x, int64_t at, const char *made_by, struct rp_err *err)
+static int report_tensor(const struct rp_net *m, const struct rp_tensor *x, int64_t at, const char *made_by,
+                         struct rp_err *err)
 {
     char name[RP_TENSOR_NAME], what[80];
     return rp_fail(err, RP_MISMATCH,
                    "step %lld, micro-batch %lld: %s; the first NaN or Inf is in tensor '%s' (element %lld), "
                    "made by operation %s; a lower learning rate, or --init from finite values, may help",
-                   (long long)m->step, (long long)m->micro, not_finite(what, m), rp_tensor_name(name, x), (long long)at, made_by);
+                   (long long)m->step, (long long)m->micro, not_finite(what, m), rp_tensor_name(name, x), (long long)at,
+                   made_by);
 }
 
-/* Searches one list in order: -1 and *err if a tensor contains one, else 0. block: of `sets` sets, of which this is one. made_by: replaces
- * that of the tensors, unless NULL. */
-static int report_list(const struct rp_net *m, const struct rp_tensors *list, void *block, int set, int sets, const char *made_by,
-                       struct rp_err *err)
+/* Searches one list in order: -1 and *err if a tensor contains one, else 0. block: of `sets` sets, of which this is
+ * one. made_by: replaces that of the tensors, unless NULL. */
+static int report_list(const struct rp_net *m, const struct rp_tensors *list, void *block, int set, int sets,
+                       const char *made_by, struct rp_err *err)
 {
     for (int i = 0; i < list->n; i++) {
         const struct rp_tensor *x = &list->t[i];
@@ -113,7 +118,8 @@ static int report_weights(const struct rp_train *t, const struct rp_net *m, cons
         const struct rp_tensor *x = &list->t[i];
         int64_t at = -1;
         if (x->count && t->rounded && rp_tensor_dims(x) > 1)
-            m->dev->op->find_nonfinite_stored(m->dev, &at, rp_stored_at(m->dev, t->rounded, (long)(x->offset / x->each)), x->count);
+            m->dev->op->find_nonfinite_stored(m->dev, &at,
+                                              rp_stored_at(m->dev, t->rounded, (long)(x->offset / x->each)), x->count);
         else if (x->count)
             m->dev->op->find_nonfinite(m->dev, &at, rp_trained_values(&t->state, x, -1), x->count);
         if (at >= 0)
@@ -142,11 +148,14 @@ int rp_train_report_loss(const struct rp_train *t, int64_t i, struct rp_err *err
         report_list(m, &m->tensors[RP_ACTIVATION], t->activations, set, t->sets, NULL, err) < 0)
         return -1;
     char what[80];
-    return rp_fail(err, RP_MISMATCH, "step %lld, micro-batch %lld: %s: %s", (long long)m->step, (long long)m->micro, not_finite(what, m),
-                   m->loss ? "its sum overflowed over finite terms" : "an operation after the last tensor that is kept made it so");
+    return rp_fail(err, RP_MISMATCH, "step %lld, micro-batch %lld: %s: %s", (long long)m->step, (long long)m->micro,
+                   not_finite(what, m),
+                   m->loss ? "its sum overflowed over finite terms"
+                           : "an operation after the last tensor that is kept made it so");
 }
 
-/* What a rank found in its share: the last tensor of the list, as heads come last there and first in the backward pass. */
+/* What a rank found in its share: the last tensor of the list, as heads come last there and first in the backward
+ * pass. */
 struct nonfinite_at {
     int64_t tensor, element; /* -1: none */
 };
@@ -180,10 +189,12 @@ int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_e
             last = all[i];
     if (last.tensor >= 0)
         return rp_fail(err, RP_MISMATCH,
-                       "step %lld: the gradient norm is not finite; NaN or Inf in the gradient of tensor '%s' (element %lld), made by "
-                       "the backward pass; a lower learning rate may help",
-                       (long long)step, rp_tensor_name(name, &t->net->tensors[RP_WEIGHT].t[last.tensor]), (long long)last.element);
-    return rp_fail(err, RP_MISMATCH, "step %lld: the gradient norm overflowed in operation square_sums; every gradient is finite",
+                       "step %lld: the gradient norm is not finite; NaN or Inf in the gradient of tensor '%s' (element "
+                       "%lld), made by the backward pass; a lower learning rate may help",
+                       (long long)step, rp_tensor_name(name, &t->net->tensors[RP_WEIGHT].t[last.tensor]),
+                       (long long)last.element);
+    return rp_fail(err, RP_MISMATCH,
+                   "step %lld: the gradient norm overflowed in operation square_sums; every gradient is finite",
                    (long long)step);
 }
 

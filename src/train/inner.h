@@ -34,21 +34,25 @@ struct rp_train_input {
 
 struct rp_train {
     struct rp_net *net;         /* set[0] */
-    struct rp_net **set;        /* [sets] each with activations of its own, all with the same weights and scratch: micro-batch i has set i % sets */
+    /* [sets] each with activations of its own, all with the same weights and scratch: micro-batch i has set i % sets */
+    struct rp_net **set;
     int sets;
     struct rp_comm *comm;
     struct rp_optim optim;
     struct rp_trained state;
     struct rp_parts parts;      /* of all ranks */
     struct rp_train_input in;
-    int64_t micros, first, own; /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
+    /* micro-batches of a step over all ranks; the first of this rank's, and how many those are */
+    int64_t micros, first, own;
     float *micro_loss;          /* [own] of the step at hand */
     int64_t base, done;         /* steps before the file of --init was written; steps completed in all */
     struct rp_loss_scale_rule scale_rule;
-    rp_stored *rounded;         /* mixed precision: the matrices as operations take them, laid out as state.w; else NULL */
+    /* mixed precision: the matrices as operations take them, laid out as state.w; else NULL */
+    rp_stored *rounded;
     uint64_t perturbation;      /* seed.perturbation */
     size_t bucket;              /* floats, of rp_overlap_bucket() */
-    struct rp_shares shares;    /* which data-parallel rank sums what; state.shares: which has what of the trained state */
+    /* which data-parallel rank sums what; state.shares: which has what of the trained state */
+    struct rp_shares shares;
     struct rp_exchange exchange; /* with other data-parallel ranks; unused in a group of one */
     struct rp_overlap *overlap; /* or NULL */
     int replicated;             /* the state: every rank updates all weights */
@@ -60,7 +64,8 @@ struct rp_train {
 
 /* How the trained state is divided among data-parallel ranks. */
 void rp_train_share_state(struct rp_shares *s, const struct rp_recipe *r, const struct rp_net *m, size_t bucket);
-/* Adds the trainer's own scratch to the model's; x: whose pointers are to be set. room: floats of the exchange, with its pointer. */
+/* Adds the trainer's own scratch to the model's; x: whose pointers are to be set. room: floats of the exchange, with
+ * its pointer. */
 void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float **room_at);
 /* Gradient blocks of a rank, with those that the exchange needs. */
 int rp_train_blocks(const struct rp_exchange *x, const struct rp_comm *c);
@@ -71,16 +76,19 @@ int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struc
 void rp_train_input_close(struct rp_train *t);
 struct rp_input *rp_train_view(const struct rp_train *t, int64_t i); /* of own micro-batch i, on the device */
 
-/* Own micro-batch i; step counts from 0 over the whole training. Forward: losses to the host; it may begin the gradient in `block`, which
- * backward of the same micro-batch completes. */
-int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_losses *l, struct rp_err *err) rp_must_check;
+/* Own micro-batch i; step counts from 0 over the whole training. Forward: losses to the host; it may begin the gradient
+ * in `block`, which backward of the same micro-batch completes. */
+int rp_train_forward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_losses *l,
+                     struct rp_err *err) rp_must_check;
 int rp_train_backward(struct rp_train *t, int64_t i, int64_t step, float *block, struct rp_err *err) rp_must_check;
-/* On a stage that others follow: what the forward pass of micro-batch i passes on is finite, or this stage, which has the tensors that made it
- * so, is the one that reports it. */
+/* On a stage that others follow: what the forward pass of micro-batch i passes on is finite, or this stage, which has
+ * the tensors that made it so, is the one that reports it. */
 int rp_train_check_output(const struct rp_train *t, int64_t i, struct rp_err *err) rp_must_check;
-/* After the forward pass of micro-batch i made a loss or an output that is not finite: names the tensor that is the first. Always -1. */
+/* After the forward pass of micro-batch i made a loss or an output that is not finite: names the tensor that is the
+ * first. Always -1. */
 int rp_train_report_loss(const struct rp_train *t, int64_t i, struct rp_err *err);
-/* Gradients of all micro-batches summed into gradient[0], with several ranks the share of its state; and sums of losses (not yet times 1/G). */
+/* Gradients of all micro-batches summed into gradient[0], with several ranks the share of its state; and sums of losses
+ * (not yet times 1/G). */
 int rp_train_gradient(struct rp_train *t, int64_t step, struct rp_losses *sum, struct rp_err *err) rp_must_check;
 /* After a norm that is not finite: names the tensor whose gradient made it so, on every rank. Always -1. */
 int rp_train_report_gradient(const struct rp_train *t, int64_t step, struct rp_err *err);

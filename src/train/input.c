@@ -1,4 +1,5 @@
-/* The input of a step: samples are read, prepared on the host and uploaded, on devices of their own memory while the step before runs. */
+/* The input of a step: samples are read, prepared on the host and uploaded, on devices of their own memory while the
+ * step before runs. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "train/inner.h"
@@ -46,9 +47,10 @@ static int check_ranges(const struct rp_train *t, struct rp_err *err)
         if (f->dtype == RP_U8 && !f->below)
             continue;
         for (int64_t i = 0, n = t->net->batch * f->count; i < n; i++)
-            bad |= f->dtype == RP_F32   ? !isfinite(((const float *)x)[i])
-                   : f->dtype == RP_I32 ? ((const int32_t *)x)[i] < 0 || (f->below && ((const int32_t *)x)[i] >= f->below)
-                                        : f->below && ((const uint8_t *)x)[i] >= f->below;
+            bad |= f->dtype == RP_F32 ? !isfinite(((const float *)x)[i])
+                   : f->dtype == RP_I32
+                       ? ((const int32_t *)x)[i] < 0 || (f->below && ((const int32_t *)x)[i] >= f->below)
+                       : f->below && ((const uint8_t *)x)[i] >= f->below;
         if (bad)
             return rp_fail(err, RP_MALFORMED, "a sample has a value out of range in field '%s'", f->name);
     }
@@ -59,15 +61,17 @@ static int check_ranges(const struct rp_train *t, struct rp_err *err)
 static int prepare_one(struct rp_train *t, int64_t step, int64_t i, struct rp_input *to, struct rp_err *err)
 {
     int64_t sample = ((t->base + step) * t->micros + t->first + i) * t->net->batch;
-    if (rp_data_get_batch(t->in.data, t->in.field, t->in.fields, sample, t->net->batch, t->in.column, err) < 0 || check_ranges(t, err) < 0)
+    if (rp_data_get_batch(t->in.data, t->in.field, t->in.fields, sample, t->net->batch, t->in.column, err) < 0 ||
+        check_ranges(t, err) < 0)
         return -1;
-    char *base =
-        t->in.host + (size_t)(((char *)to - t->in.staged) / (ptrdiff_t)t->net->model->input_size) * t->net->tensors[RP_INPUT].bytes;
+    char *base = t->in.host + (size_t)(((char *)to - t->in.staged) / (ptrdiff_t)t->net->model->input_size) *
+                                  t->net->tensors[RP_INPUT].bytes;
     for (int k = 0; k < t->in.fields; k++)
         if (t->in.copy_at[k])
             memcpy(base + t->in.copy_at[k] - 1, t->in.column[k], column_bytes(t, k));
     return t->net->model->prepare(t->net, to, t->in.column, err) < 0
-               ? rp_wrap(err, "'%s', samples %lld to %lld of the run", t->in.path, (long long)sample, (long long)(sample + t->net->batch - 1))
+               ? rp_wrap(err, "'%s', samples %lld to %lld of the run", t->in.path, (long long)sample,
+                         (long long)(sample + t->net->batch - 1))
                : 0;
 }
 
@@ -98,7 +102,8 @@ static int prepare_step(void *arg, int64_t step, struct rp_err *err)
     return 0;
 }
 
-/* Samples for own micro-batch i, or, if they are prefetched, before the first one those for all; the time counts as waiting. */
+/* Samples for own micro-batch i, or, if they are prefetched, before the first one those for all; the time counts as
+ * waiting. */
 static int wait_for_samples(struct rp_train *t, int64_t step, int64_t i, struct rp_err *err)
 {
     uint64_t start = rp_now_ns();

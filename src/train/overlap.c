@@ -31,7 +31,8 @@ struct rp_overlap {
     int ready;    /* this bucket and later ones are complete */
     int failed;
     struct rp_err err;
-    uint64_t piece_ns, moved_ns, idle_ns; /* the last piece: when it began, how long it was in exchanges, and of that without any byte */
+    /* the last piece: when it began, how long it was in exchanges, and of that without any byte */
+    uint64_t piece_ns, moved_ns, idle_ns;
     /* of the training thread */
     struct rp_net *m;
     const struct rp_grad_tree *tree;
@@ -47,7 +48,8 @@ struct rp_overlap {
 
 size_t rp_overlap_bucket(const struct rp_recipe *r, const struct rp_comm *c)
 {
-    if (c->route == RP_ROUTE_STAGED || c->size[RP_GROUP_DATA] == 1 || (c->size[RP_GROUP_TENSOR] > 1 && c->route != RP_ROUTE_HOST))
+    if (c->route == RP_ROUTE_STAGED || c->size[RP_GROUP_DATA] == 1 ||
+        (c->size[RP_GROUP_TENSOR] > 1 && c->route != RP_ROUTE_HOST))
         return 0;
     return (size_t)r->run_overlap_kib * 1024 / sizeof(float);
 }
@@ -163,7 +165,8 @@ struct rp_overlap *rp_overlap_new(struct rp_exchange *x, float *const *block, fl
     const int e = start_thread(o);
     if (e) {
         free_parts(o);
-        return rp_fail_null(err, RP_UNAVAILABLE, "cannot start a thread for the exchange of gradients: %s; run.overlap_kib off needs none",
+        return rp_fail_null(err, RP_UNAVAILABLE,
+                            "cannot start a thread for the exchange of gradients: %s; run.overlap_kib off needs none",
                             strerror(e));
     }
     pthread_mutex_lock(&o->lock);
@@ -275,12 +278,14 @@ static void take_back(struct rp_overlap *o)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* The training waited from `since` on. What its thread exchanged before is beside the backward pass, as far as that did not exchange itself. */
+/* The training waited from `since` on. What its thread exchanged before is beside the backward pass, as far as that did
+ * not exchange itself. */
 static void count_time(const struct rp_overlap *o, uint64_t since)
 {
     struct rp_comm *c = o->lent;
     const uint64_t computed = since - o->begun_ns - (c == o->own ? 0 : o->own->count.exchange_ns - o->own_ns);
-    const uint64_t all = c->count.exchange_ns - o->exchange_ns, from = o->piece_ns > since ? o->piece_ns : since, end = o->piece_ns + o->moved_ns;
+    const uint64_t all = c->count.exchange_ns - o->exchange_ns, from = o->piece_ns > since ? o->piece_ns : since,
+                   end = o->piece_ns + o->moved_ns;
     const uint64_t after = end > from ? end - from : 0; /* of the last piece: all others ended before */
     c->count.exchange_ns = o->exchange_ns + (rp_now_ns() - since);
     c->count.wait_ns = o->wait_ns + (o->idle_ns < after ? o->idle_ns : after);
@@ -307,7 +312,8 @@ int rp_overlap_end(struct rp_overlap *o, int failed, struct rp_err *err)
     o->m->gradients_ready = NULL;
     if (!failed) {
         merge_buckets(o, 0);
-        failed = o->side && o->side->backend->sync(o->x->dev, err) < 0; /* a GPU has all of the backward pass still before it */
+        /* a GPU has all of the backward pass still before it */
+        failed = o->side && o->side->backend->sync(o->x->dev, err) < 0;
     }
     if (failed)
         atomic_store(&o->interrupted, 1);

@@ -37,7 +37,8 @@ static int transfer(struct rp_train *t, int by, int send, int64_t i, struct rp_e
     return n ? send_messages(t, &m, n, err) : 0;
 }
 
-static int forward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_tree *tree, struct rp_losses *l, struct rp_err *err)
+static int forward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_tree *tree, struct rp_losses *l,
+                   struct rp_err *err)
 {
     if (transfer(t, -1, 0, i, err) < 0 || rp_train_forward(t, i, step, rp_grad_tree_leaf(tree), l, err) < 0)
         return -1;
@@ -45,7 +46,8 @@ static int forward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_t
     return isfinite(l->loss) ? rp_train_check_output(t, i, err) : rp_train_report_loss(t, i, err);
 }
 
-static int backward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_tree *tree, const struct rp_losses *l, struct rp_err *err)
+static int backward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_tree *tree, const struct rp_losses *l,
+                    struct rp_err *err)
 {
     const int last = t->overlap && i == t->own - 1; /* its gradients are exchanged as they become final */
     if (last)
@@ -62,8 +64,10 @@ static int backward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_
 
 int rp_pipeline_sum(struct rp_train *t, int64_t step, struct rp_grad_tree *tree, struct rp_err *err)
 {
-    const int64_t after = t->comm->size[RP_GROUP_PIPELINE] - t->comm->rank[RP_GROUP_PIPELINE] - 1, warm = t->own < after ? t->own : after;
-    struct rp_losses l = {0}; /* only the last stage has any, and there a micro-batch's backward pass follows its forward pass */
+    const int64_t after = t->comm->size[RP_GROUP_PIPELINE] - t->comm->rank[RP_GROUP_PIPELINE] - 1,
+                  warm = t->own < after ? t->own : after;
+    /* only the last stage has any, and there a micro-batch's backward pass follows its forward pass */
+    struct rp_losses l = {0};
     rp_grad_tree_init(tree, t->net->dev, t->gradient, t->gradients, rp_net_gradient_floats(t->net));
     for (int64_t i = 0; i < t->own + warm; i++) {
         const int64_t f = i, b = i - warm; /* of the forward and the backward pass, if there are */
@@ -84,7 +88,8 @@ int rp_pipeline_sum(struct rp_train *t, int64_t step, struct rp_grad_tree *tree,
 
 int rp_pipeline_share_losses(struct rp_train *t, struct rp_losses *sum, struct rp_err *err)
 {
-    const int stages = t->comm->size[RP_GROUP_PIPELINE], own = t->comm->rank[RP_GROUP_PIPELINE], is_last = own == stages - 1;
+    const int stages = t->comm->size[RP_GROUP_PIPELINE], own = t->comm->rank[RP_GROUP_PIPELINE],
+              is_last = own == stages - 1;
     const size_t micros = (size_t)t->own * sizeof *t->micro_loss;
     RP_FREE struct rp_transfer *m = rp_alloc(2 * (size_t)stages * sizeof *m);
     int n = 0;
@@ -106,11 +111,12 @@ static size_t clip_share(const struct rp_train *t, int stage, int data, int i, s
     return *first < end ? end - *first : 0;
 }
 
-/* A piece [from, to) of the gradient of weight i: from each rank of `user` what its share has of it, to the ranks of `owner` whose shares have
- * the same elements, which add it. */
+/* A piece [from, to) of the gradient of weight i: from each rank of `user` what its share has of it, to the ranks of
+ * `owner` whose shares have the same elements, which add it. */
 static void add_piece(struct rp_train *t, int i, int owner, int user, size_t from, size_t to)
 {
-    const int own = t->parts.own, other = own == owner ? user : owner, data = t->parts.data, me = t->comm->rank[RP_GROUP_DATA];
+    const int own = t->parts.own, other = own == owner ? user : owner, data = t->parts.data,
+              me = t->comm->rank[RP_GROUP_DATA];
     float *g = rp_tensor_in(t->gradient[0], &t->state.weights->t[i]);
     RP_FREE struct rp_transfer *m = rp_alloc((size_t)data * sizeof *m);
     float *const received = t->net->received;
@@ -120,8 +126,9 @@ static void add_piece(struct rp_train *t, int i, int owner, int user, size_t fro
         size_t at, count = clip_share(t, other, d, i, first, first + n, &at);
         float *x = own == user ? g + at : received + (at - from);
         if (count)
-            m[messages++] = (struct rp_transfer){rp_parts_world_rank(&t->parts, other, d, t->comm->rank[RP_GROUP_TENSOR]), own == user, x,
-                                                 count * sizeof *x};
+            m[messages++] =
+                (struct rp_transfer){rp_parts_world_rank(&t->parts, other, d, t->comm->rank[RP_GROUP_TENSOR]),
+                                     own == user, x, count * sizeof *x};
     }
     if (!messages)
         return;
@@ -150,7 +157,8 @@ int rp_pipeline_return_tied(struct rp_train *t, struct rp_err *err)
         const struct rp_tensor *w = &t->state.weights->t[i];
         if (user < 0 || (own != owner && own != user))
             continue;
-        struct rp_transfer m = {own == owner ? user : owner, own == owner, rp_tensor_in(t->state.w, w), rp_tensor_bytes(w)};
+        struct rp_transfer m = {own == owner ? user : owner, own == owner, rp_tensor_in(t->state.w, w),
+                                rp_tensor_bytes(w)};
         if (t->rounded) {
             m.data = rp_stored_at(t->net->dev, t->rounded, (long)(w->offset / w->each));
             m.bytes = w->count * t->net->dev->stored_bytes;

@@ -1,15 +1,16 @@
 /* Pipeline stages within a step: the order of forward and backward passes, and what travels between stages.
  *
- * What:    1F1B: stage r of p makes min(micro-batches, p - r - 1) forward passes, then one forward and one backward in turn, then the
- *          backward passes that are left; at most p - r sets of activations are in use. Micro-batches are visited in order, forward and
- *          backward, so the tree over them is that of one rank. One stage: forward, backward, forward, ...
- * Flow:    rp_pipeline_sum() -> gradients of data-parallel ranks (exchange.h) -> rp_pipeline_share_losses(), rp_pipeline_add_tied() ->
- *          update -> rp_pipeline_return_tied().
+ * What:    1F1B: stage r of p makes min(micro-batches, p - r - 1) forward passes, then one forward and one backward in
+ *          turn, then the backward passes that are left; at most p - r sets of activations are in use. Micro-batches
+ *          are visited in order, forward and backward, so the tree over them is that of one rank. One stage: forward,
+ *          backward, forward, ...
+ * Flow:    rp_pipeline_sum() -> gradients of data-parallel ranks (exchange.h) -> rp_pipeline_share_losses(),
+ *          rp_pipeline_add_tied() -> update -> rp_pipeline_return_tied().
  * Owner:   all is in struct rp_train.
  * Extend:  another schedule replaces rp_pipeline_sum(); the order of backward passes must stay.
  *
- * Sends complete when the peer receives. Stage r sends the output of micro-batch f and receives the gradient of b in one exchange, while stage
- * r + 1 receives f, computes, and sends b:
+ * Sends complete when the peer receives. Stage r sends the output of micro-batch f and receives the gradient of b in
+ * one exchange, while stage r + 1 receives f, computes, and sends b:
  *
  *   r:      F(f)  |  send f, receive b                        |  B(b)  send b to r - 1  receive f + 1 from r - 1 ...
  *   r + 1:        |  receive f   F(f)  ...   B(b)   send b    |

@@ -13,11 +13,13 @@ int rp_train_check_ranks(const struct rp_recipe *r, const struct rp_comm *c, str
 {
     const int64_t micros = rp_recipe_micro_batches(r);
     if (c->size[RP_GROUP_DATA] > micros)
-        return rp_fail(err, RP_USAGE,
-                       "%d ranks divide a step by its micro-batches, and the recipe has %lld of them (train.accumulation_steps * "
-                       "parallel.data): start at most %lld rank%s, or raise train.accumulation_steps",
-                       c->size[RP_GROUP_DATA], (long long)micros, (long long)micros, micros == 1 ? "" : "s");
-    return rp_net_check_ranks(r, (struct rp_degrees){c->size[RP_GROUP_DATA], c->size[RP_GROUP_TENSOR], c->size[RP_GROUP_PIPELINE]}, err);
+        return rp_fail(
+            err, RP_USAGE,
+            "%d ranks divide a step by its micro-batches, and the recipe has %lld of them (train.accumulation_steps * "
+            "parallel.data): start at most %lld rank%s, or raise train.accumulation_steps",
+            c->size[RP_GROUP_DATA], (long long)micros, (long long)micros, micros == 1 ? "" : "s");
+    return rp_net_check_ranks(
+        r, (struct rp_degrees){c->size[RP_GROUP_DATA], c->size[RP_GROUP_TENSOR], c->size[RP_GROUP_PIPELINE]}, err);
 }
 
 int rp_train_blocks(const struct rp_exchange *x, const struct rp_comm *c)
@@ -45,7 +47,8 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float
                                        RP_OP_perturb, RP_OP_digest_leaves, RP_OP_find_nonfinite};
     struct rp_tensors *l = &m->tensors[RP_SCRATCH];
     long chunks = 0;
-    size_t weight = rp_state_leaves(&m->tensors[RP_WEIGHT], m->parallel), buffer = rp_state_leaves(&m->tensors[RP_BUFFER], m->parallel);
+    size_t weight = rp_state_leaves(&m->tensors[RP_WEIGHT], m->parallel),
+           buffer = rp_state_leaves(&m->tensors[RP_BUFFER], m->parallel);
     size_t leaves = weight > buffer ? weight : buffer;
     for (int i = 0; i < m->tensors[RP_WEIGHT].n; i++) {
         const struct rp_tensor *t = &m->tensors[RP_WEIGHT].t[i];
@@ -58,12 +61,15 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float
         chunks *= 2;
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums of chunks", .at = &x->chunks, .dim = {chunks}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "sums", .at = &x->sums, .dim = {4}});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "digests", .at = &x->leaves, .dtype = RP_U8, .dim = {(long)leaves * 32}});
+    rp_tensors_add(
+        l, &(struct rp_tensor){.name = "digests", .at = &x->leaves, .dtype = RP_U8, .dim = {(long)leaves * 32}});
     if (room)
         rp_tensors_add(l, &(struct rp_tensor){.name = "nodes of other ranks", .at = room_at, .dim = {(long)room}});
     if (m->parallel > 1) {
-        rp_tensors_add(l, &(struct rp_tensor){.name = "partial sums", .at = &m->partial, .dim = {(long)m->partial_floats}});
-        rp_tensors_add(l, &(struct rp_tensor){.name = "gathered columns", .at = &m->gathered, .dim = {(long)m->gathered_floats}});
+        rp_tensors_add(
+            l, &(struct rp_tensor){.name = "partial sums", .at = &m->partial, .dim = {(long)m->partial_floats}});
+        rp_tensors_add(
+            l, &(struct rp_tensor){.name = "gathered columns", .at = &m->gathered, .dim = {(long)m->gathered_floats}});
     }
     if (m->received_floats)
         rp_tensors_add(l, &(struct rp_tensor){.name = "parts from other ranks", .at = &m->received,
@@ -100,16 +106,18 @@ static uint64_t connection_bytes(const struct rp_comm *c, const struct rp_backen
     uint64_t here = 0;
     if (backend->separate_memory || c->size[RP_GROUP_WORLD] == 1)
         return 0;
-    rp_mesh_memory(&m, (struct rp_degrees){c->size[RP_GROUP_DATA], c->size[RP_GROUP_TENSOR], c->size[RP_GROUP_PIPELINE]}, c->host,
-                   c->rank[RP_GROUP_WORLD], 0);
+    rp_mesh_memory(&m,
+                   (struct rp_degrees){c->size[RP_GROUP_DATA], c->size[RP_GROUP_TENSOR], c->size[RP_GROUP_PIPELINE]},
+                   c->host, c->rank[RP_GROUP_WORLD], 0);
     for (int i = 0; i < c->size[RP_GROUP_WORLD]; i++)
         here += !c->host || c->host[i] == c->host[c->rank[RP_GROUP_WORLD]];
     return m.host / here + m.buffers;
 }
 
 /* connections: bytes, which do not depend on the batch. *plan stays as it is where an operation is refused. */
-static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, uint64_t connections,
-                    const struct rp_backend *backend, const struct rp_device_opts *o, struct rp_err *err)
+static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm,
+                    uint64_t connections, const struct rp_backend *backend, const struct rp_device_opts *o,
+                    struct rp_err *err)
 {
     struct rp_trained trained = {.optimizer = rp_optimizer_of(r)};
     struct rp_plan sized = {0}, *p = &sized;
@@ -133,8 +141,10 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     p->bytes[RP_CLASS_PARAMETERS] = state.masters * sizeof(float) + t[RP_BUFFER].bytes;
     if (rp_is_mixed(device.numerics)) /* copies of matrices */
         p->bytes[RP_CLASS_PARAMETERS] += t[RP_WEIGHT].bytes / sizeof(float) * stored_bytes;
-    p->bytes[RP_CLASS_GRADIENTS] = rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_train_blocks(&exchange, comm);
-    p->bytes[RP_CLASS_OPTIMIZER] = rp_shares_slots(&state) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
+    p->bytes[RP_CLASS_GRADIENTS] =
+        rp_net_gradient_floats(m) * sizeof(float) * (uint64_t)rp_train_blocks(&exchange, comm);
+    p->bytes[RP_CLASS_OPTIMIZER] =
+        rp_shares_slots(&state) * sizeof(float) * (uint64_t)rp_optimizer_slots(rp_optimizer_of(r));
     rp_exchange_close(&exchange);
     rp_shares_fini(&state);
     rp_shares_fini(&shares);
@@ -178,21 +188,23 @@ static int begin(struct rp_plan *plan, int64_t *most, const struct rp_recipe *r,
     return 0;
 }
 
-int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
-                  const struct rp_device_opts *o, struct rp_err *err)
+int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm,
+                  const struct rp_backend *backend, const struct rp_device_opts *o, struct rp_err *err)
 {
     int64_t most;
     if (begin(plan, &most, r, err) < 0)
         return -1;
     if (r->train_batch_size < 1)
-        return rp_fail(err, RP_USAGE, "train.batch_size %lld is not a number of samples", (long long)r->train_batch_size);
+        return rp_fail(err, RP_USAGE, "train.batch_size %lld is not a number of samples",
+                       (long long)r->train_batch_size);
     comm = comm ? comm : rp_comm_self();
     if (rp_train_check_ranks(r, comm, err) < 0)
         return -1;
     return size_for(plan, r, r->train_batch_size, comm, connection_bytes(comm, backend), backend, o, err);
 }
 
-int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place, struct rp_err *err)
+int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place,
+                         struct rp_err *err)
 {
     struct rp_plan unused;
     int64_t most;
@@ -211,14 +223,15 @@ int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *
     return 0;
 }
 
-int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
-                  const struct rp_device_opts *o, struct rp_err *err)
+int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm,
+                  const struct rp_backend *backend, const struct rp_device_opts *o, struct rp_err *err)
 {
     return rp_train_plan_in(plan, r, comm, backend, o, backend->memory(o), err);
 }
 
-int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm, const struct rp_backend *backend,
-                     const struct rp_device_opts *o, uint64_t available, struct rp_err *err)
+int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm,
+                     const struct rp_backend *backend, const struct rp_device_opts *o, uint64_t available,
+                     struct rp_err *err)
 {
     int64_t lo = 0, hi; /* the largest that fits is in [lo, hi] */
     struct rp_err ignored;
@@ -234,7 +247,11 @@ int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_
             hi = mid - 1;
     }
     *plan = (struct rp_plan){0};
-    if (size_for(plan, r, r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1, comm, connections, backend, o, err) < 0)
+    if (size_for(plan, r,
+                 r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size
+                 : lo > 0                            ? lo
+                                                     : 1,
+                 comm, connections, backend, o, err) < 0)
         return -1;
     plan->available = available;
     plan->max_batch = lo;

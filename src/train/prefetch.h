@@ -1,8 +1,9 @@
 /* Prefetching of input: another thread prepares the next step's input while the device computes this step.
  *
  * What:    one thread that calls prepare(arg, step) for one step at a time.
- * Flow:    rp_prefetch_start(step + 1) after the upload of a step; rp_prefetch_take(step) before the next: waits for that step, or, if
- *          another one was started, prepares it in the calling thread. take() reports a failure of its step.
+ * Flow:    rp_prefetch_start(step + 1) after the upload of a step; rp_prefetch_take(step) before the next: waits for
+ *          that step, or, if another one was started, prepares it in the calling thread. take() reports a failure of
+ *          its step.
  * Owner:   the caller of new() frees; the thread uses `arg` from start() until take() or free() has returned.
  * Extend:  more than one step ahead is a ring of what prepare() writes to.
  */

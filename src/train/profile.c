@@ -34,7 +34,8 @@ static struct {
     uint64_t begun_ns, ns;
 } the;
 
-/* ---- what a call computes and moves; a stored tensor has dev->stored_bytes an element, here S, all others have 4 ---- */
+/* ---- what a call computes and moves; a stored tensor has dev->stored_bytes an element, here S, all others have 4
+ * ---- */
 
 #define S (double)dev->stored_bytes
 #define ELEMENTS ((double)rows * width)
@@ -220,7 +221,8 @@ void rp_profile_end(struct rp_dev *dev)
 
 static int longest_first(const void *a, const void *b)
 {
-    const double x = ((const struct rp_operation_times *)a)->seconds, y = ((const struct rp_operation_times *)b)->seconds;
+    const double x = ((const struct rp_operation_times *)a)->seconds,
+                 y = ((const struct rp_operation_times *)b)->seconds;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 

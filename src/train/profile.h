@@ -1,9 +1,9 @@
 /* Where the time of training steps goes, by operation.
  *
- * What:    times every operation of a device whose operations are done when they return, and counts what each call has to
- *          compute and to move.
- * Flow:    (rp_profile_begin() -> a step -> rp_profile_end())* -> rp_profile_take(): struct rp_profile of profile.def, sums
- *          over all these steps.
+ * What:    times every operation of a device whose operations are done when they return, and counts what each call has
+ *          to compute and to move.
+ * Flow:    (rp_profile_begin() -> a step -> rp_profile_end())* -> rp_profile_take(): struct rp_profile of profile.def,
+ *          sums over all these steps.
  * Owner:   one device at a time is profiled; between end and begin its operations are its own. The caller of take()
  *          finishes the struct.
  * Extend:  an operation of ops.def needs a COST_NAME in profile.c.

@@ -17,7 +17,8 @@
 static const struct {
     const char *name;
     int bytes;
-} dtypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2}, {"I8", 1}, {"U8", 1}, {"BOOL", 1}};
+} dtypes[] = {{"F32", 4}, {"F64", 8}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+              {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
 
 static uint64_t dtype_bytes(const char *dtype) /* 0: unknown */
 {
@@ -37,7 +38,8 @@ void rp_st_shape(char out[128], int dims, const int64_t *shape)
 
 /* -- reading -- */
 
-static int read_exactly(const struct rp_st *st, uint64_t at, void *out, size_t size, const char *what, struct rp_err *err)
+static int read_exactly(const struct rp_st *st, uint64_t at, void *out, size_t size, const char *what,
+                        struct rp_err *err)
 {
     ssize_t n = rp_pread_all(st->fd, out, size, at);
     if (n < 0)
@@ -73,8 +75,8 @@ static int shape_of(const struct rp_st *st, struct rp_st_tensor *t, const json_t
     return 0;
 }
 
-static int entry_of(const struct rp_st *st, struct rp_st_tensor *t, const char *name, const json_t *j, uint64_t data_bytes,
-                    struct rp_err *err)
+static int entry_of(const struct rp_st *st, struct rp_st_tensor *t, const char *name, const json_t *j,
+                    uint64_t data_bytes, struct rp_err *err)
 {
     const json_t *dtype = json_object_get(j, "dtype"), *offsets = json_object_get(j, "data_offsets");
     const json_t *b = json_array_get(offsets, 0), *e = json_array_get(offsets, 1);
@@ -127,28 +129,35 @@ static int entries_of(struct rp_st *st, uint64_t data_bytes, struct rp_err *err)
     uint64_t at = 0;
     for (int i = 0; i < st->n; i++) {
         if (st->t[i].begin != at)
-            return bad(st, st->t[i].name, st->t[i].begin < at ? "its data overlaps another tensor" : "there is a hole before its data",
+            return bad(st, st->t[i].name,
+                       st->t[i].begin < at ? "its data overlaps another tensor" : "there is a hole before its data",
                        err);
         at = st->t[i].end;
     }
     if (at != data_bytes)
-        return rp_fail(err, RP_MALFORMED, "'%s': %llu bytes follow the last tensor", st->path, (unsigned long long)(data_bytes - at));
+        return rp_fail(err, RP_MALFORMED, "'%s': %llu bytes follow the last tensor", st->path,
+                       (unsigned long long)(data_bytes - at));
     qsort(st->t, (size_t)st->n, sizeof *st->t, by_name);
     return 0;
 }
 
-/* Checkpoints in other forms, whose first bytes would be too long a header, with the command that makes a safetensors file of them. */
+/* Checkpoints in other forms, whose first bytes would be too long a header, with the command that makes a safetensors
+ * file of them. */
 static int refuse_other_tool(const char *path, const unsigned char *word, struct rp_err *err)
 {
     const unsigned char llmc[] = {0xc6, 0xd7, 0x34, 0x01}; /* 20240326 */
     const int is_zip = memcmp(word, "PK\3\4", 4) == 0, is_pickle = word[0] == 0x80 && word[1] >= 2 && word[1] <= 5;
     if (is_zip || is_pickle)
-        return rp_fail(err, RP_MALFORMED, "'%s' is a file of torch.save (a %s): make a safetensors file of it: python3 -c \"import torch, "
-                       "safetensors.torch as s; s.save_file({k: v.clone().contiguous() for k, v in torch.load('FILE', 'cpu').items()}, "
-                       "'NEW.safetensors')\"", path, is_zip ? "zip" : "pickle");
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' is a file of torch.save (a %s): make a safetensors file of it: python3 -c \"import torch, "
+                       "safetensors.torch as s; s.save_file({k: v.clone().contiguous() for k, v in torch.load('FILE', "
+                       "'cpu').items()}, 'NEW.safetensors')\"",
+                       path, is_zip ? "zip" : "pickle");
     if (memcmp(word, llmc, 4) == 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' is a checkpoint of llm.c: make a directory of transformers of it with llm.c's "
-                       "'python3 dev/eval/export_hf.py --input FILE --output DIR --dtype float32'", path);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' is a checkpoint of llm.c: make a directory of transformers of it with llm.c's "
+                       "'python3 dev/eval/export_hf.py --input FILE --output DIR --dtype float32'",
+                       path);
     return 0;
 }
 
@@ -164,8 +173,9 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
     if (fstat(st->fd, &s) < 0 || !S_ISREG(s.st_mode))
         return rp_fail(err, RP_IO, "'%s' is not a regular file", path);
     if (s.st_size < (off_t)sizeof word)
-        return rp_fail(err, RP_MALFORMED, "'%s' is not a safetensors file: it has %lld byte%s, fewer than the length of a header takes", path,
-                       (long long)s.st_size, rp_s(s.st_size));
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' is not a safetensors file: it has %lld byte%s, fewer than the length of a header takes",
+                       path, (long long)s.st_size, rp_s(s.st_size));
     if (read_exactly(st, 0, word, sizeof word, "the length of its header", err) < 0)
         return -1;
     const char *kind = rp_foreign_kind_fd(st->fd);
@@ -176,8 +186,10 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
     if (length > RP_ST_HEADER_MAX && refuse_other_tool(path, word, err) < 0)
         return -1;
     if (length > RP_ST_HEADER_MAX || length + 8 > (uint64_t)s.st_size)
-        return rp_fail(err, RP_MALFORMED, "'%s' is not a safetensors file, or is truncated: its header should have %llu bytes, "
-                       "expected at most %u and less than the file", path, (unsigned long long)length, RP_ST_HEADER_MAX);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' is not a safetensors file, or is truncated: its header should have %llu bytes, "
+                       "expected at most %u and less than the file",
+                       path, (unsigned long long)length, RP_ST_HEADER_MAX);
     RP_FREE char *text = rp_alloc((size_t)length + 1);
     if (read_exactly(st, 8, text, (size_t)length, "its header", err) < 0)
         return -1;
@@ -242,7 +254,8 @@ static int merge_shards(struct rp_st *st, const json_t *map, struct rp_err *err)
             st->t[n].shard = k;
             const char *file = json_string_value(json_object_get(map, st->t[n].name));
             if (!file || strcmp(file, rp_base_name(st->shard[k].path)) != 0)
-                return bad(&st->shard[k], st->t[n].name, "the index does not list it there: do the files belong together?", err);
+                return bad(&st->shard[k], st->t[n].name,
+                           "the index does not list it there: do the files belong together?", err);
             n++;
         }
     qsort(st->t, (size_t)n, sizeof *st->t, by_name);
@@ -319,7 +332,8 @@ const char *rp_st_metadata(const struct rp_st *st, const char *key)
     return json_string_value(json_object_get(json_object_get(st->header, "__metadata__"), key));
 }
 
-int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t offset, void *out, size_t size, struct rp_err *err)
+int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t offset, void *out, size_t size,
+               struct rp_err *err)
 {
     RP_BUG_IF(offset > t->end - t->begin || size > t->end - t->begin - offset);
     const struct rp_st *in = st->shards ? &st->shard[t->shard] : st;
@@ -330,7 +344,8 @@ int rp_st_read(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t of
 static float widen_half(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = h >> 10 & 31, fraction = h & 1023;
-    uint32_t bits = exponent == 31 ? 0x7f800000 | fraction << 13 : ((exponent ? exponent : 1) + 112) << 23 | fraction << 13;
+    uint32_t bits =
+        exponent == 31 ? 0x7f800000 | fraction << 13 : ((exponent ? exponent : 1) + 112) << 23 | fraction << 13;
     float x;
     memcpy(&x, &bits, sizeof x);
     if (!exponent)
@@ -346,7 +361,8 @@ int rp_st_is_float(const struct rp_st_tensor *t)
     return strcmp(t->dtype, "F32") == 0 || strcmp(t->dtype, "F16") == 0 || strcmp(t->dtype, "BF16") == 0;
 }
 
-int rp_st_read_floats(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t first, float *out, size_t n, struct rp_err *err)
+int rp_st_read_floats(const struct rp_st *st, const struct rp_st_tensor *t, uint64_t first, float *out, size_t n,
+                      struct rp_err *err)
 {
     if (strcmp(t->dtype, "F32") == 0)
         return rp_st_read(st, t, first * sizeof *out, out, n * sizeof *out, err);
@@ -385,8 +401,9 @@ static json_t *header_of(struct rp_st_tensor *t, int n, const json_t *metadata)
         }
         t[i].begin = at;
         t[i].end = at += bytes;
-        json_object_set_new(header, t[i].name, json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
-                                                         (json_int_t)t[i].begin, (json_int_t)t[i].end));
+        json_object_set_new(header, t[i].name,
+                            json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
+                                      (json_int_t)t[i].begin, (json_int_t)t[i].end));
     }
     return header;
 }
@@ -396,7 +413,8 @@ char *rp_st_temporary(const char *path, pid_t pid)
     return rp_asprintf("%s.%ld.part", path, (long)pid);
 }
 
-int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *t, int n, const json_t *metadata, struct rp_err *err)
+int rp_st_create(struct rp_st_writer *w, const char *path, struct rp_st_tensor *t, int n, const json_t *metadata,
+                 struct rp_err *err)
 {
     RP_JSON *header = header_of(t, n, metadata);
     RP_BUF head = {0};

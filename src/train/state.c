@@ -17,7 +17,8 @@ void rp_state_entry_at(struct rp_state_entry *e, const struct rp_trained *s, int
     int weights = s->weights->n, first = weights + s->buffers->n;
     char name[RP_TENSOR_NAME];
     *e = (struct rp_state_entry){.slot = i < first ? -1 : (i - first) / weights};
-    e->t = i >= weights && i < first ? &s->buffers->t[i - weights] : &s->weights->t[i < weights ? i : (i - first) % weights];
+    e->t = i >= weights && i < first ? &s->buffers->t[i - weights]
+                                     : &s->weights->t[i < weights ? i : (i - first) % weights];
     e->x = rp_trained_values(s, e->t, e->slot);
     rp_tensor_name(name, e->t);
     if (e->slot >= 0)
@@ -77,12 +78,13 @@ static int digest_floats(unsigned char *out, const struct rp_trained *s, const f
 {
     const size_t leaves = (n * sizeof *x + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES;
     s->dev->op->digest_leaves(s->dev, s->leaves, x, n);
-    return s->dev->backend->sync(s->dev, err) < 0 ? -1 : s->dev->backend->download(s->dev, out, s->leaves, leaves * 32, err);
+    return s->dev->backend->sync(s->dev, err) < 0 ? -1
+                                                  : s->dev->backend->download(s->dev, out, s->leaves, leaves * 32, err);
 }
 
 /* The leaves of one tensor of a list, shard by shard: of a weight those of the own share. */
-static int digest_tensor(unsigned char *out, const struct rp_trained *s, const struct rp_tensors *list, int i, const float *x,
-                         struct rp_err *err)
+static int digest_tensor(unsigned char *out, const struct rp_trained *s, const struct rp_tensors *list, int i,
+                         const float *x, struct rp_err *err)
 {
     _Static_assert(RP_LEAF_BYTES == RP_NORM_CHUNK * sizeof(float), "shares end between leaves as between chunks");
     struct rp_run_of_chunks run[RP_SHARDS_MAX] = {{0, list->t[i].count, 0, leaves_of(s, &list->t[i])}};
@@ -114,14 +116,16 @@ static int weight_roots(unsigned char *roots, const struct rp_trained *s, unsign
 }
 
 /* Roots [n][32] of the tensors of a list, or of their slots. */
-static int list_roots(unsigned char *roots, const struct rp_trained *s, const struct rp_tensors *list, int slot, struct rp_err *err)
+static int list_roots(unsigned char *roots, const struct rp_trained *s, const struct rp_tensors *list, int slot,
+                      struct rp_err *err)
 {
     size_t all = 0, at = 0;
     for (int i = 0; i < list->n; i++)
         all += leaves_of(s, &list->t[i]);
     RP_FREE unsigned char *digests = rp_alloc(all * 32 + 1);
     for (int i = 0; i < list->n; at += leaves_of(s, &list->t[i++]))
-        if (rp_tensor_is_owned(list, &list->t[i]) && digest_tensor(digests + 32 * at, s, list, i, rp_trained_values(s, &list->t[i], slot), err) < 0)
+        if (rp_tensor_is_owned(list, &list->t[i]) &&
+            digest_tensor(digests + 32 * at, s, list, i, rp_trained_values(s, &list->t[i], slot), err) < 0)
             return -1;
     if (list == s->weights)
         return weight_roots(roots, s, digests, err);
@@ -134,7 +138,8 @@ static int list_roots(unsigned char *roots, const struct rp_trained *s, const st
 /* [entries][32] in the order of the entries */
 static int all_roots(unsigned char *roots, const struct rp_trained *s, struct rp_err *err)
 {
-    if (list_roots(roots, s, s->weights, -1, err) < 0 || list_roots(roots + 32 * s->weights->n, s, s->buffers, -1, err) < 0)
+    if (list_roots(roots, s, s->weights, -1, err) < 0 ||
+        list_roots(roots + 32 * s->weights->n, s, s->buffers, -1, err) < 0)
         return -1;
     for (int k = 0; k < rp_optimizer_slots(s->optimizer); k++)
         if (list_roots(roots + 32 * (s->weights->n * (k + 1) + s->buffers->n), s, s->weights, k, err) < 0)
@@ -193,7 +198,8 @@ struct keyed_leaf {
     int owner; /* world rank */
 };
 
-/* The data-parallel rank that has chunk `chunk` of the part of weight i, or of its slot, on a rank of this stage; 0 for what all of them have. */
+/* The data-parallel rank that has chunk `chunk` of the part of weight i, or of its slot, on a rank of this stage; 0 for
+ * what all of them have. */
 static int data_rank_of(const struct rp_trained *s, int stage, int i, int slot, size_t chunk)
 {
     const struct rp_shares *shares = &s->parts->shares[stage];
@@ -211,19 +217,23 @@ static void choose_keyed_leaf(struct keyed_leaf *l, const struct rp_trained *s, 
     const struct rp_tensor *t = is_buffer ? l->e.t : rp_parts_weight(s->parts, stage, i);
     const size_t shards = (size_t)rp_tensor_shards(t, s->parallel), count = t->count / shards; /* of a part */
     const size_t leaves = (count + LEAF_FLOATS - 1) / LEAF_FLOATS;
-    const size_t chosen = choose_leaf(key, l->e.name, (size_t)t->ranks * shards * leaves), within = chosen % (shards * leaves);
+    const size_t chosen = choose_leaf(key, l->e.name, (size_t)t->ranks * shards * leaves),
+                 within = chosen % (shards * leaves);
     l->shard = (int)(within / leaves);
     l->first = within % leaves * LEAF_FLOATS;
     l->n = count - l->first < LEAF_FLOATS ? count - l->first : LEAF_FLOATS;
     l->owner = is_buffer ? 0
-                         : rp_parts_world_rank(s->parts, stage, data_rank_of(s, stage, i, l->e.slot, within), (int)(chosen / (shards * leaves)));
+                         : rp_parts_world_rank(s->parts, stage, data_rank_of(s, stage, i, l->e.slot, within),
+                                               (int)(chosen / (shards * leaves)));
 }
 
-static int download_keyed_leaf(uint32_t *host, const struct rp_trained *s, const struct keyed_leaf *l, struct rp_err *err)
+static int download_keyed_leaf(uint32_t *host, const struct rp_trained *s, const struct keyed_leaf *l,
+                               struct rp_err *err)
 {
     size_t count;
     const float *shard = rp_trained_shard(s, l->e.t, l->e.x, l->shard, &count);
-    if (s->dev->backend->sync(s->dev, err) < 0 || s->dev->backend->download(s->dev, host, shard + l->first, l->n * sizeof *host, err) < 0)
+    if (s->dev->backend->sync(s->dev, err) < 0 ||
+        s->dev->backend->download(s->dev, host, shard + l->first, l->n * sizeof *host, err) < 0)
         return -1;
     for (size_t i = 0; i < l->n; i++)
         host[i] = (host[i] & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : host[i];
@@ -231,11 +241,12 @@ static int download_keyed_leaf(uint32_t *host, const struct rp_trained *s, const
 }
 
 /* Every rank's leaves to every rank: they lie in `data` by owner, entry i at place[i]. */
-static int gather_keyed_leaves(uint32_t *data, const size_t *place, const struct rp_trained *s, const struct keyed_leaf *leaf, int n,
-                               const struct rp_piece *piece, struct rp_err *err)
+static int gather_keyed_leaves(uint32_t *data, const size_t *place, const struct rp_trained *s,
+                               const struct keyed_leaf *leaf, int n, const struct rp_piece *piece, struct rp_err *err)
 {
     for (int i = 0; i < n; i++)
-        if (leaf[i].owner == s->parts->comm->rank[RP_GROUP_WORLD] && download_keyed_leaf(data + place[i], s, &leaf[i], err) < 0)
+        if (leaf[i].owner == s->parts->comm->rank[RP_GROUP_WORLD] &&
+            download_keyed_leaf(data + place[i], s, &leaf[i], err) < 0)
             return -1;
     return rp_comm_all_gather_pieces(s->parts->comm, RP_GROUP_WORLD, data, piece, err);
 }

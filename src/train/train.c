@@ -53,7 +53,8 @@ static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp
         !(t->gradient[0] = block(o->dev, RP_CLASS_GRADIENTS, o->plan, err)) ||
         !(slots = block(o->dev, RP_CLASS_OPTIMIZER, o->plan, err)) ||
         !(t->activations = block(o->dev, RP_CLASS_ACTIVATIONS, o->plan, err)) ||
-        !(scratch = block(o->dev, RP_CLASS_SCRATCH, o->plan, err)) || !(t->in.slot = block(o->dev, RP_CLASS_INPUT, o->plan, err)))
+        !(scratch = block(o->dev, RP_CLASS_SCRATCH, o->plan, err)) ||
+        !(t->in.slot = block(o->dev, RP_CLASS_INPUT, o->plan, err)))
         return -1;
     for (int i = 0; i < rp_optimizer_slots(t->state.optimizer); i++)
         t->state.slot[i] = slots + (size_t)i * rp_shares_slots(&t->state.shares);
@@ -148,7 +149,8 @@ static int initialise(struct rp_train *t, const struct rp_trained *whole, struct
     return m->dev->backend->sync(m->dev, err);
 }
 
-/* The copies that operations take, of matrices and embeddings; vectors they take as they are. own: of the own share alone. */
+/* The copies that operations take, of matrices and embeddings; vectors they take as they are. own: of the own share
+ * alone. */
 static void round_weights(struct rp_train *t, const struct rp_trained *from, int own)
 {
     struct rp_dev *dev = t->net->dev;
@@ -162,8 +164,8 @@ static void round_weights(struct rp_train *t, const struct rp_trained *from, int
     }
 }
 
-/* The state with whole masters, as a file or the initialisation has them: in the place of a gradient until keep_masters(),
- * where this rank keeps a part of them. */
+/* The state with whole masters, as a file or the initialisation has them: in the place of a gradient until
+ * keep_masters(), where this rank keeps a part of them. */
 static struct rp_trained whole_masters(const struct rp_train *t)
 {
     struct rp_trained whole = t->state;
@@ -203,12 +205,16 @@ static void keep_masters(struct rp_train *t, const struct rp_trained *whole)
     dev->op->fill(dev, whole->w, 0.0f, t->state.weights->bytes / sizeof *whole->w); /* a gradient again, with padding */
 }
 
-/* Masters of the own share have changed: to all ranks what their operations take. Mixed precision: other ranks keep older masters of matrices. */
+/* Masters of the own share have changed: to all ranks what their operations take. Mixed precision: other ranks keep
+ * older masters of matrices. */
 static int spread_weights(struct rp_train *t, struct rp_err *err)
 {
     const int is_divided = t->comm->size[RP_GROUP_DATA] > 1 && !t->replicated;
     round_weights(t, &t->state, 1);
-    return (is_divided && rp_exchange_block(&t->exchange, t->state.w, t->rounded, err) < 0) || rp_pipeline_return_tied(t, err) < 0 ? -1 : 0;
+    return (is_divided && rp_exchange_block(&t->exchange, t->state.w, t->rounded, err) < 0) ||
+                   rp_pipeline_return_tied(t, err) < 0
+               ? -1
+               : 0;
 }
 
 /* What the files lack keeps its initialisation. */
@@ -273,10 +279,12 @@ struct rp_train *rp_train_open(const struct rp_train_opts *o, struct rp_err *err
     t->net->dev = o->dev;
     t->net->alive = o->alive;
     t->net->alive_arg = o->alive_arg;
-    t->state = (struct rp_trained){.dev = o->dev, .optimizer = rp_optimizer_of(o->recipe), .weights = &t->net->tensors[RP_WEIGHT],
-                                   .buffers = &t->net->tensors[RP_BUFFER], .parts = &t->parts};
+    t->state = (struct rp_trained){.dev = o->dev, .optimizer = rp_optimizer_of(o->recipe),
+                                   .weights = &t->net->tensors[RP_WEIGHT], .buffers = &t->net->tensors[RP_BUFFER],
+                                   .parts = &t->parts};
     t->bucket = rp_overlap_bucket(o->recipe, comm);
-    t->replicated = comm->size[RP_GROUP_DATA] > 1 && o->recipe->parallel_optimizer_state == RP_OPTIMIZER_STATE_replicated;
+    t->replicated =
+        comm->size[RP_GROUP_DATA] > 1 && o->recipe->parallel_optimizer_state == RP_OPTIMIZER_STATE_replicated;
     rp_parts_init(&t->parts, o->recipe, comm, t->bucket);
     rp_shares_init(&t->shares, t->state.weights, t->net->parallel, comm, t->bucket);
     rp_train_share_state(&t->state.shares, o->recipe, t->net, t->bucket);
@@ -333,7 +341,8 @@ static int update_weights(struct rp_train *t, int64_t at, struct rp_step_result 
     const int64_t scheduled = rp_loss_scale_scheduled(&t->state.scale, &t->scale_rule, at + 1);
     if (overflow && !t->scale_rule.is_dynamic)
         return rp_train_report_gradient(t, at, err);
-    if (!overflow && (rp_optim_step(&t->optim, &t->state, scheduled, at + 1 - t->state.scale.skipped, out->grad_norm, mean, err) < 0 ||
+    if (!overflow && (rp_optim_step(&t->optim, &t->state, scheduled, at + 1 - t->state.scale.skipped, out->grad_norm,
+                                    mean, err) < 0 ||
                       spread_weights(t, err) < 0))
         return -1;
     out->overflow = overflow;
@@ -341,7 +350,8 @@ static int update_weights(struct rp_train *t, int64_t at, struct rp_step_result 
         out->grad_norm = INFINITY;
     rp_loss_scale_next(&t->state.scale, &t->scale_rule, overflow);
     if (rp_loss_scale_fails(&t->state.scale))
-        return rp_fail(err, RP_MISMATCH, "step %lld: the gradient overflowed in each of the last %d steps, with the least loss scale %g; "
+        return rp_fail(err, RP_MISMATCH,
+                       "step %lld: the gradient overflowed in each of the last %d steps, with the least loss scale %g; "
                        "a lower learning rate, a smaller train.loss_scale_minimum or train.precision bf16 may help",
                        (long long)at, RP_OVERFLOWS_MOST, (double)t->scale_rule.minimum);
     return 0;
@@ -388,7 +398,8 @@ int rp_train_micro_loss(struct rp_train *t, int64_t micro, float *loss, struct r
 
 struct rp_exchange_sizes rp_train_exchange(const struct rp_train *t)
 {
-    return (struct rp_exchange_sizes){t->exchange.levels, t->exchange.sent_bytes, t->exchange.between_bytes, t->overlap != NULL};
+    return (struct rp_exchange_sizes){t->exchange.levels, t->exchange.sent_bytes, t->exchange.between_bytes,
+                                      t->overlap != NULL};
 }
 
 int rp_train_root(struct rp_train *t, char hex[65], json_t **tensors, struct rp_err *err)
@@ -401,8 +412,8 @@ int rp_train_keyed_root(struct rp_train *t, char hex[65], const char *key, struc
     return rp_state_keyed_root(hex, &t->state, key, err);
 }
 
-/* Elements have the numbers that they have in the tensor: of a divided one the own elements are moved at their places in a
- * block of gradients, where what lies around them means nothing. */
+/* Elements have the numbers that they have in the tensor: of a divided one the own elements are moved at their places
+ * in a block of gradients, where what lies around them means nothing. */
 static void perturb_weight(struct rp_train *t, int i, const struct rp_perturbation *p)
 {
     struct rp_dev *dev = t->net->dev;
@@ -441,7 +452,8 @@ int rp_train_perturb(struct rp_train *t, struct rp_err *err)
 int rp_train_root_of(const struct rp_recipe *r, const json_t *tensors, char hex[65], struct rp_err *err)
 {
     struct rp_net *m = rp_net_new(r, 1);
-    struct rp_trained s = {.optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
+    struct rp_trained s = {
+        .optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
     int failed = rp_state_root_of(hex, &s, tensors, err);
     rp_net_free(m);
     return failed;

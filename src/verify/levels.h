@@ -23,9 +23,9 @@
 #define RP_LEVEL_ID(name) RP_LEVEL_##name,
 enum rp_level_id { RP_LEVELS(RP_LEVEL_ID) RP_LEVEL_COUNT };
 
-/* PART, of consistent: with warnings; of computed: some of the steps; of timed: those that were replayed are not drawn by a
- * challenge, or too few, so the others may be made up; or something else may have saved work. CLAIMED has neither yes nor
- * no. */
+/* PART, of consistent: with warnings; of computed: some of the steps; of timed: those that were replayed are not drawn
+ * by a challenge, or too few, so the others may be made up; or something else may have saved work. CLAIMED has neither
+ * yes nor no. */
 enum rp_level_state { RP_LEVEL_NO, RP_LEVEL_PART, RP_LEVEL_YES };
 struct rp_level {
     const char *name;
@@ -34,12 +34,14 @@ struct rp_level {
 };
 
 struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id);
-void rp_level_warnings(struct rp_buf *out, const struct rp_verification *v); /* "same_host, outliers": checks with a warning */
+/* "same_host, outliers": checks with a warning */
+void rp_level_warnings(struct rp_buf *out, const struct rp_verification *v);
 /* The probability that a run that skipped half of its steps passed this verification as it was done; 1: nothing was
  * replayed that a signer could not foresee. */
 double rp_level_undetected(const struct rp_verification *v);
 int rp_level_find(const char *name); /* -1: none has that name */
-json_t *rp_levels_json(const struct rp_verification *v); /* {"authentic": {"reached": "yes", "text"}, ...}, "claimed" without "reached" */
+/* {"authentic": {"reached": "yes", "text"}, ...}, "claimed" without "reached" */
+json_t *rp_levels_json(const struct rp_verification *v);
 /* "verified: authentic, consistent, computed in part; claimed: speed, machine, other losses"; "FAILED: digests and 2
  * other checks", "not checked: why" and "inconclusive...: why" name no level. */
 void rp_levels_line(struct rp_buf *out, const struct rp_verification *v);

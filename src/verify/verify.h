@@ -48,8 +48,8 @@ struct rp_check_result {
     char text[512]; /* what was found; one line, safe to print */
 };
 
-/* Checks of the bundle by their state: without `policy`, which are the verifier's rules, and `claims`, which only lists.
- * Applicable: they passed, failed or have a remark. */
+/* Checks of the bundle by their state: without `policy`, which are the verifier's rules, and `claims`, which only
+ * lists. Applicable: they passed, failed or have a remark. */
 struct rp_check_counts {
     int of[RP_CHECK_FAILED + 1], applicable;
 };
@@ -82,7 +82,8 @@ static inline int rp_verdict_shows(enum rp_verdict v)
     return v > RP_VERDICT_OTHER_VERSION;
 }
 
-/* Whose key signed: nobody's here; anybody's, as with --any-key; one that the verifier named or trusts; the verifier's own. */
+/* Whose key signed: nobody's here; anybody's, as with --any-key; one that the verifier named or trusts; the verifier's
+ * own. */
 enum rp_standing { RP_STANDING_UNKNOWN, RP_STANDING_ANY, RP_STANDING_TRUSTED, RP_STANDING_OWN };
 const char *rp_standing_name(enum rp_standing s); /* "unknown", "any", "trusted", "own" */
 
@@ -100,10 +101,12 @@ struct rp_policy; /* verify/policy/policy.h */
 struct rp_tsa_ca; /* sign/timestamp.h */
 
 struct rp_verify_opts {
-    const char *trust;            /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
+    /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
+    const char *trust;
     int any_key;                  /* --any-key: an unknown key is accepted */
     const char *original;         /* --original: the run that this one replicates; NULL: not compared */
-    const char *replication;      /* --replication: a replication of this bundle that a countersignature names; NULL: none is replayed */
+    /* --replication: a replication of this bundle that a countersignature names; NULL: none is replayed */
+    const char *replication;
     const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
     const struct rp_tsa_ca *tsa_ca; /* --tsa-ca: whose time stamps are checked; NULL: they are an unchecked claim */
     const char *seen;             /* own record of verifications, for forked ledgers; NULL: not compared */
@@ -132,21 +135,25 @@ struct rp_verification {
     enum rp_verdict verdict;
     char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
     char bundle[256];                      /* the name of its file */
-    char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
+    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
+    char statement[65];
     enum rp_standing standing;             /* of that key */
     char signer[128];                      /* its name in the trust store, or "" */
-    json_t *signatures;                    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program",
-                                              "replication" of a replicator who named one, "replicated": true where that was given
-                                              and replayed (check agreement), "trusted", "name", "until",
-                                              "text": "countersigned as reviewer by SHA256:..."}], or {"number",
-                                              "valid": false, "why"}; NULL before they were read */
-    json_t *timestamps;                    /* [{"number", "valid", "checked", "time", "not_after", "accuracy_s" or null, "authority",
-                                              "serial", "policy", "hash"}], "why" where it is not valid or not by --tsa-ca; NULL: none */
-    int64_t stamped_ns;                    /* the bundle existed by then, since 1970, accuracy included: the earliest time stamp by an
-                                              authority of --tsa-ca; 0: none */
+    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program", "replication" of a
+     * replicator who named one, "replicated": true where that was given and replayed (check agreement), "trusted",
+     * "name", "until", "text": "countersigned as reviewer by SHA256:..."}], or {"number", "valid": false, "why"}; NULL
+     * before they were read */
+    json_t *signatures;
+    /* [{"number", "valid", "checked", "time", "not_after", "accuracy_s" or null, "authority", "serial", "policy",
+     * "hash"}], "why" where it is not valid or not by --tsa-ca; NULL: none */
+    json_t *timestamps;
+    /* the bundle existed by then, since 1970, accuracy included: the earliest time stamp by an authority of --tsa-ca;
+     * 0: none */
+    int64_t stamped_ns;
     struct rp_run_documents *run;          /* facts.json and run.json once digests and schema passed, else NULL */
     int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
-    int64_t micros, of_micros;             /* of --replay-micro: micro-batches of step replay_from with equal losses, and all of it; else 0 */
+    /* of --replay-micro: micro-batches of step replay_from with equal losses, and all of it; else 0 */
+    int64_t micros, of_micros;
     int64_t parts, replayed_parts;         /* of --draw: of the run, and of those the replayed ones; else 0 */
     int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
     int drawn;                             /* by a challenge (--draw) made after the bundle came */
@@ -156,30 +163,37 @@ struct rp_verification {
     int from_file;                         /* the run starts from a file, whose weights may be anything */
     double repeated;                       /* share of samples that their step has twice, without dropout or crops */
     char drawn_by[RP_CHALLENGER];          /* whose that is, in words */
-    char own_setting[64];                  /* what the run has of its own, and no recipe of this program: a key, "recipe.yaml"; or "" */
+    /* what the run has of its own, and no recipe of this program: a key, "recipe.yaml"; or "" */
+    char own_setting[64];
     struct rp_timed timed;
     struct rp_verified_place {
         int64_t ranks, nodes, devices; /* GPUs, or threads of processors */
         int64_t machines;              /* that the nodes are, by their captures */
-        char text[RP_PLACE_TEXT];      /* rp_run_place_text(), and how many machines where fewer than nodes; "": unknown */
+        /* rp_run_place_text(), and how many machines where fewer than nodes; "": unknown */
+        char text[RP_PLACE_TEXT];
     } place;                           /* where it ran, by the signer's account */
     json_t *replay;                        /* rp_replay_json(), or NULL without a replay */
     json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
-    char why[512];                         /* of OTHER_VERSION and INCONCLUSIVE, and of FAILED the first failure; or "" */
-    json_t *ledger;                        /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed",
-                                              "failed", "interrupted", "open", "later", "recorded"}, or NULL if it was not found */
-    json_t *forked;                        /* of this bundle and of another one of its key that was verified here: {"positions", "heads",
-                                              "statements": [this, other], "seen_at"}, where one ledger cannot have both, positions
-                                              and heads null where one of them is in none; or NULL */
-    json_t *scaling;                       /* {"width", "base_width", "speedup": [low, high], "ideal", "efficiency": [low, high], "slack",
-                                              "conditions": other differences, "" where there are none} against --baseline, or NULL */
+    /* of OTHER_VERSION and INCONCLUSIVE, and of FAILED the first failure; or "" */
+    char why[512];
+    /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed", "failed", "interrupted",
+     * "open", "later", "recorded"}, or NULL if it was not found */
+    json_t *ledger;
+    /* of this bundle and of another one of its key that was verified here: {"positions", "heads", "statements": [this,
+     * other], "seen_at"}, where one ledger cannot have both, positions and heads null where one of them is in none; or
+     * NULL */
+    json_t *forked;
+    /* {"width", "base_width", "speedup": [low, high], "ideal", "efficiency": [low, high], "slack", "conditions": other
+     * differences, "" where there are none} against --baseline, or NULL */
+    json_t *scaling;
     int original;                          /* the run of --original was verified and compared with this one again */
     int64_t original_steps;                /* that the original trained */
 };
 
 /* 0: verified, also by an unknown key, and a run that did not reach its end. -1: *err has the code and message of the
  * first failed check, or of what the verdict says. *v is always filled. */
-int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o, struct rp_err *err) rp_must_check;
+int rp_verify(struct rp_verification *v, const char *path, const struct rp_verify_opts *o,
+              struct rp_err *err) rp_must_check;
 /* 0 where the verdict is VERIFIED; -1 and *err for one of those that rp_verify() accepts: what `verify` ends with. */
 int rp_verdict_accepts(const struct rp_verification *v, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
@@ -194,9 +208,10 @@ int rp_countersign_says(const json_t *row);
 
 /* The document of `verify --json`, without its schema: cli/outputs.def has its keys, and levels.h those of "levels". */
 json_t *rp_verification_json(const struct rp_verification *v);
-/* The document as text: the verdict in the first line; then the checks that failed, warn, have a remark or were requested, or with
- * `all` every one; then figures, signatures and levels. name: before the verdict, of one of several bundles; NULL: none. width: of
- * the lines, 0 for unlimited. */
-void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *name, int all, int width);
+/* The document as text: the verdict in the first line; then the checks that failed, warn, have a remark or were
+ * requested, or with `all` every one; then figures, signatures and levels. name: before the verdict, of one of several
+ * bundles; NULL: none. width: of the lines, 0 for unlimited. */
+void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *name, int all,
+                          int width);
 /* The summary, which is the first line of the text. */
 void rp_verification_line(struct rp_buf *out, const struct rp_verification *v);

@@ -517,7 +517,8 @@ int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, stru
     const uint64_t now = rp_now_ns();
     char who[240], phase[96];
     for (int i = 0; i < g->n; i++) {
-        const int awaits_others = g->n > 1 && !g->connected && g->m[i].listen; /* it has nothing to say until all of them listen */
+        /* it has nothing to say until all of them listen */
+        const int awaits_others = g->n > 1 && !g->connected && g->m[i].listen;
         if (is_over(&g->m[i]) || awaits_others || now < g->m[i].alive_ns + limit_ns)
             continue;
         const long long s = (long long)(limit_ns / 1000000000u);

@@ -1,17 +1,21 @@
 /* The workers of a run as one: started together, read together, ended together.
  *
- * What:    one worker a rank, on this machine or started by other processes of the job; how each of them is, and which one made the others fail.
- * Flow:    rp_workers_start() -> rp_workers_next() until rp_workers_finished() or a failure -> rp_workers_end(). Another process of the job
- *          starts its own ranks with rp_workers_start_own(), and passes frames on (supervise/run_job.c).
+ * What:    one worker a rank, on this machine or started by other processes of the job; how each of them is, and which
+ *          one made the others fail.
+ * Flow:    rp_workers_start() -> rp_workers_next() until rp_workers_finished() or a failure -> rp_workers_end().
+ *          Another process of the job starts its own ranks with rp_workers_start_own(), and passes frames on
+ *          (supervise/run_job.c).
  * Owner:   the group owns its processes; the job's connections are borrowed.
  * Extend:  a frame that concerns the group itself is a case of take_frame().
  *
- * A rank that fails makes others fail that wait for it. Those name it in their FAILED frame ("lost"), or write that it was another one; the
- * reason of the run is the failure of a rank that blames no other one, if there is one, else of the rank that is named most often, in the words of
- * the first that names it. A rank that only hears from others that it is gone ("lost": itself) is no witness: they cannot reach it.
+ * A rank that fails makes others fail that wait for it. Those name it in their FAILED frame ("lost"), or write that it
+ * was another one; the reason of the run is the failure of a rank that blames no other one, if there is one, else of
+ * the rank that is named most often, in the words of the first that names it. A rank that only hears from others that
+ * it is gone ("lost": itself) is no witness: they cannot reach it.
  *
- * Frames of ranks of other processes arrive as RELAY {"rank", "frame": its number, "body"}. The leader sends them JOB {"job": as in job.h,
- * without "data"; "first", "count": their ranks}, PEERS and STOP, at the end with "kill": whatever still runs.
+ * Frames of ranks of other processes arrive as RELAY {"rank", "frame": its number, "body"}. The leader sends them JOB
+ * {"job": as in job.h, without "data"; "first", "count": their ranks}, PEERS and STOP, at the end with "kill": whatever
+ * still runs.
  */
 #pragma once
 
@@ -20,8 +24,8 @@
 
 struct rp_group_of_workers;
 
-/* Why a run ended early. People get the message, which may name hosts, addresses and files; documents, which are published, get
- * rp_run_reason_text(): the code, the rank and the place, in words of this program. */
+/* Why a run ended early. People get the message, which may name hosts, addresses and files; documents, which are
+ * published, get rp_run_reason_text(): the code, the rank and the place, in words of this program. */
 struct rp_run_reason {
     struct rp_err err;
     int rank;       /* of several: the one that failed; -1: none, or unknown */
@@ -49,11 +53,13 @@ struct rp_job_world {
 /* Its ranks train on GPUs, by what it said when it joined: "backend" of its `about`. */
 int rp_job_member_has_gpus(const struct rp_job_member *m);
 
-/* Starts all workers; the ranks of a run of several find each other. world NULL: all ranks are here. NULL: *err, and nothing runs here. */
-struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp_degrees degrees, const struct rp_job_world *world,
-                                             struct rp_err *err) rp_must_check;
+/* Starts all workers; the ranks of a run of several find each other. world NULL: all ranks are here. NULL: *err, and
+ * nothing runs here. */
+struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp_degrees degrees,
+                                             const struct rp_job_world *world, struct rp_err *err) rp_must_check;
 /* Those of a process that does not lead: frames about finding each other are for the caller. */
-struct rp_group_of_workers *rp_workers_start_own(const struct rp_job *job, const struct rp_own_ranks *own, struct rp_err *err) rp_must_check;
+struct rp_group_of_workers *rp_workers_start_own(const struct rp_job *job, const struct rp_own_ranks *own,
+                                                 struct rp_err *err) rp_must_check;
 /* To every worker of this process. */
 void rp_workers_tell(struct rp_group_of_workers *g, enum rp_frame type, const json_t *body);
 /* The next frame of any rank: 1, or 0 after timeout_ms, a signal or the end of a worker. The caller owns *body. */

@@ -39,9 +39,10 @@ static json_t *encode_rank(const struct rp_rank_of *r)
     const int n = r ? rp_degrees_world(r->degrees) : 0;
     if (!r)
         return NULL;
-    p = (struct rp_job_place){.rank = r->rank, .data = r->degrees.data, .tensor = r->degrees.tensor, .pipeline = r->degrees.pipeline,
-                              .hosts = rp_alloc((size_t)n * sizeof *p.hosts), .hosts_n = n, .gpus = rp_alloc((size_t)n * sizeof *p.gpus),
-                              .gpus_n = n, .id = rp_strdup(r->id), .address = rp_strdup(r->address)};
+    p = (struct rp_job_place){.rank = r->rank, .data = r->degrees.data, .tensor = r->degrees.tensor,
+                              .pipeline = r->degrees.pipeline, .hosts = rp_alloc((size_t)n * sizeof *p.hosts),
+                              .hosts_n = n, .gpus = rp_alloc((size_t)n * sizeof *p.gpus), .gpus_n = n,
+                              .id = rp_strdup(r->id), .address = rp_strdup(r->address)};
     for (int i = 0; i < n; i++) {
         p.hosts[i] = r->host[i];
         p.gpus[i] = r->gpu[i];

@@ -5,20 +5,21 @@
  * Owner:   recipe is borrowed when encoding; rp_job_decode() fills an owned copy that rp_job_fini() frees.
  * Extend:  a field here, one line in rp_job_encode() and one in rp_job_decode().
  *
- * Before a job, a DEVICE frame may be sent to repro-gpu, which answers VALUES {"probe": "device", "values": {"name", "capability",
- * "shared_bytes": of a block, "memory": available to a run}}, or {"unavailable": why} as the values.
+ * Before a job, a DEVICE frame may be sent to repro-gpu, which answers VALUES {"probe": "device", "values": {"name",
+ * "capability", "shared_bytes": of a block, "memory": available to a run}}, or {"unavailable": why} as the values.
  *
- * Of several ranks (RANKED), the job has "world": {"rank", "data", "tensor", "pipeline": ranks of each kind, "hosts": [number of the host of
- * each rank], "gpus": [0 or 1: whether each rank trains on a GPU], "id": of the job, "key": 64 hex digits, "address": where to listen}. The
- * worker first answers LISTEN {"port"}, on a GPU that uses NCCL {"nccl": the number of NCCL's version, "gpu": its UUID, "id": of NCCL's
- * communicator, from rank 0}, and goes on after PEERS {"peers": [["address", port] of each rank], "ranks": [body of LISTEN of each rank]}.
+ * Of several ranks (RANKED), the job has "world": {"rank", "data", "tensor", "pipeline": ranks of each kind, "hosts":
+ * [number of the host of each rank], "gpus": [0 or 1: whether each rank trains on a GPU], "id": of the job, "key": 64
+ * hex digits, "address": where to listen}. The worker first answers LISTEN {"port"}, on a GPU that uses NCCL {"nccl":
+ * the number of NCCL's version, "gpu": its UUID, "id": of NCCL's communicator, from rank 0}, and goes on after PEERS
+ * {"peers": [["address", port] of each rank], "ranks": [body of LISTEN of each rank]}.
  *
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}
  *   PHASE  {"phase": "ceilings" | "initialising" | "warm-up" | "timed" | "saving", "steps": planned steps of the phase}
- *   STEP   one record as in run/records.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"}; with root_key also
- *          "keyed_root" next to each "state_root"
- *          of a job of micro-batches, after the init record: {"micro_batch": number, "loss"} of each, in order
+ *   STEP   one record as in run/records.h, first {"step": -1, "phase": "init", "rank": 0, "state_root", "root_ns"};
+ *          with root_key also "keyed_root" next to each "state_root" of a job of micro-batches, after the init record:
+ *          {"micro_batch": number, "loss"} of each, in order
  *   ALIVE  {}, {"waiting": the rank whose messages it waits for}, or {"in": "state root"}: what begins within a phase
  *   TELEMETRY  one line as in run/telemetry.h, from another thread, or {"reason": why there are none}
  *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "stopped": bool,
@@ -30,8 +31,8 @@
  *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2:
  *          one of the others;
  *          of a worker that ended without a word, by the process that started it, with "ended" of struct rp_process
- * With several ranks DONE also has "exchange": {"connections": as in facts.json, "levels", "bytes_per_step", "bytes_per_step_between_hosts",
- * "sent_bytes"}: sent by this rank.
+ * With several ranks DONE also has "exchange": {"connections": as in facts.json, "levels", "bytes_per_step",
+ * "bytes_per_step_between_hosts", "sent_bytes"}: sent by this rank.
  */
 #pragma once
 
@@ -56,8 +57,8 @@ const char *rp_step_key_name(enum rp_step_key key);
 #define RP_MICRO_LOSSES_RUN (8ll << 20)
 /* In which records a key of step.def is. */
 enum rp_step_when {
-    RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16, RP_WHEN_KEYED = 32, RP_WHEN_RANKED = 64,
-    RP_WHEN_WAITS = 128, RP_WHEN_OVERLAPPED = 256, RP_WHEN_SCALED = 512, RP_WHEN_MICROS = 1024
+    RP_WHEN_ALWAYS = 1, RP_WHEN_STEPS = 2, RP_WHEN_ROOTS = 4, RP_WHEN_CLOCK = 8, RP_WHEN_MODEL = 16, RP_WHEN_KEYED = 32,
+    RP_WHEN_RANKED = 64, RP_WHEN_WAITS = 128, RP_WHEN_OVERLAPPED = 256, RP_WHEN_SCALED = 512, RP_WHEN_MICROS = 1024
 };
 
 /* One of several ranks. */
@@ -85,15 +86,17 @@ struct rp_job {
     int counts;               /* products that need not be computed (train/products.h), on a CPU */
     int profiles;             /* the operations of timed steps (train/profile.h), on a CPU; nothing is saved */
     int64_t steps;            /* stop after this many steps in all; 0: as in the recipe. Replay uses it. */
-    int64_t micros;           /* 0, or the micro-batches of a step, of which a replay computes the losses of those with the numbers
-                               * micro_batch[n_micro]; the recipe has one a step then */
+    /* 0, or the micro-batches of a step, of which a replay computes the losses of those with the numbers
+     * micro_batch[n_micro]; the recipe has one a step then */
+    int64_t micros;
     int64_t *micro_batch;     /* owned if decoded */
     int64_t n_micro;
 };
 
 json_t *rp_job_encode(const struct rp_job *job);
 /* Fills job->recipe with heap memory. backends: the list that contains job->backend. */
-int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends, struct rp_err *err) rp_must_check;
+int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends,
+                  struct rp_err *err) rp_must_check;
 void rp_job_fini(struct rp_job *job); /* of a decoded job */
 void rp_rank_of_free(struct rp_rank_of *r);
 
@@ -104,15 +107,19 @@ int rp_job_has_micro_losses(const struct rp_recipe *r);
 
 /* The device options of a recipe: run.isa, run.threads, run.device. They point into the recipe. */
 struct rp_device_opts rp_job_device(const struct rp_recipe *r);
-/* The backend of the recipe: run.backend, or with auto the first usable one. passed->msg: the last one that auto skipped and why, or "". */
-const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed, struct rp_err *err) rp_must_check;
+/* The backend of the recipe: run.backend, or with auto the first usable one. passed->msg: the last one that auto
+ * skipped and why, or "". */
+const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed,
+                                        struct rp_err *err) rp_must_check;
 /* The backend that run.backend names, when another program trains with it; else NULL. */
 const struct rp_backend *rp_job_remote(const struct rp_recipe *r);
 /* Start the worker of job->backend, with the job. */
 int rp_job_start(struct rp_process *w, const struct rp_job *job, struct rp_err *err) rp_must_check;
 
-/* {"batch", "max_batch", "parameters", "bytes": {"parameters": n, ...}, "total_bytes", "available_bytes", "flops_per_sample", ...} */
+/* {"batch", "max_batch", "parameters", "bytes": {"parameters": n, ...}, "total_bytes", "available_bytes",
+ * "flops_per_sample", ...} */
 json_t *rp_plan_to_json(const struct rp_plan *plan);
-/* Plans the memory of the recipe; RP_UNAVAILABLE with the largest batch that fits if it does not. batch as in rp_job. */
-int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm, const struct rp_backend *b,
-                const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
+/* Plans the memory of the recipe; RP_UNAVAILABLE with the largest batch that fits if it does not. batch as in
+ * rp_job. */
+int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm,
+                const struct rp_backend *b, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;

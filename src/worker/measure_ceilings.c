@@ -18,8 +18,8 @@ struct probe {
     void *alive_arg;
 };
 
-/* An accelerator's clock rises for a while, and the time of a launch must not matter. On processors the memory of the process must stay
- * within its plan. */
+/* An accelerator's clock rises for a while, and the time of a launch must not matter. On processors the memory of the
+ * process must stay within its plan. */
 struct rp_ceiling_size rp_ceiling_size(const struct rp_dev *dev, const struct rp_plan *plan)
 {
     struct rp_ceiling_size s = {.times = 4, .copy = (size_t)256 << 20, .gemm_ns = 250000000, .copy_ns = 100000000};

@@ -130,8 +130,9 @@ struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
         close(o->listener);
         return NULL;
     }
-    const struct rp_mesh_opts opts = {.rank = o->rank->rank, .layout = o->rank->degrees, .ranks = peer, .key = o->rank->key, .job = o->rank->id,
-                                      .listener = o->listener, .silence_s = SILENCES * o->silence_s, .waiting = o->waiting,
+    const struct rp_mesh_opts opts = {.rank = o->rank->rank, .layout = o->rank->degrees, .ranks = peer,
+                                      .key = o->rank->key, .job = o->rank->id, .listener = o->listener,
+                                      .silence_s = SILENCES * o->silence_s, .waiting = o->waiting,
                                       .waiting_arg = o->waiting_arg, .lost = o->lost};
     struct rp_comm *c = rp_mesh_open(&opts, err);
     if (c) {

@@ -1,14 +1,15 @@
 /* A rank's place among others: its share of the host's processors, and its connections.
  *
  * What:    from the job of one of several ranks to a communicator.
- * Flow:    rp_world_place() -> sizes for plans; rp_world_share_cpus(), before the device is opened; LISTEN, PEERS -> rp_world_open(), or
- *          struct rp_device_ranks for devices with memory of their own.
- * Owner:   rp_world_place() borrows the rank's list of hosts; rp_world_open() returns a communicator that the caller closes.
- * Extend:  another transport through host memory is chosen in rp_world_open(); between devices, it is a struct rp_device_ranks that their
- *          worker has.
+ * Flow:    rp_world_place() -> sizes for plans; rp_world_share_cpus(), before the device is opened; LISTEN, PEERS ->
+ *          rp_world_open(), or struct rp_device_ranks for devices with memory of their own.
+ * Owner:   rp_world_place() borrows the rank's list of hosts; rp_world_open() returns a communicator that the caller
+ *          closes.
+ * Extend:  another transport through host memory is chosen in rp_world_open(); between devices, it is a struct
+ *          rp_device_ranks that their worker has.
  *
- * Ranks on devices with memory of their own exchange through that of the host (RP_ROUTE_STAGED) where run.transport is sockets, and only then can
- * others train on processors.
+ * Ranks on devices with memory of their own exchange through that of the host (RP_ROUTE_STAGED) where run.transport is
+ * sockets, and only then can others train on processors.
  */
 #pragma once
 
@@ -45,14 +46,18 @@ struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
 
 #define RP_DEVICE_NUMBER 16
 
-/* The ranks of devices with memory of their own: a worker that has such devices passes one to rp_worker_train(). The device is chosen when
- * the ranks know each other's hosts, and the ranks are connected before memory is planned, so that what a connection takes is not free. */
+/* The ranks of devices with memory of their own: a worker that has such devices passes one to rp_worker_train(). The
+ * device is chosen when the ranks know each other's hosts, and the ranks are connected before memory is planned, so
+ * that what a connection takes is not free. */
 struct rp_device_ranks {
-    /* The number of the device that this rank takes; "": the one that *o names. share: ranks of a host may have one together. */
-    int (*choose)(const struct rp_rank_of *rank, const struct rp_device_opts *o, int share, char device[RP_DEVICE_NUMBER],
-                  struct rp_err *err);
-    /* A communicator that is not connected yet, for a rank that rp_world_place() placed; borrows placed->host. o: with the chosen device.
-     * *about: what the others have to know, for the LISTEN frame. */
-    struct rp_comm *(*prepare)(const struct rp_comm *placed, const struct rp_device_opts *o, json_t **about, struct rp_err *err);
-    int (*connect)(struct rp_comm *c, const struct rp_world_opts *o, struct rp_err *err); /* o->listener is unused; on failure only close() is left */
+    /* The number of the device that this rank takes; "": the one that *o names. share: ranks of a host may have one
+     * together. */
+    int (*choose)(const struct rp_rank_of *rank, const struct rp_device_opts *o, int share,
+                  char device[RP_DEVICE_NUMBER], struct rp_err *err);
+    /* A communicator that is not connected yet, for a rank that rp_world_place() placed; borrows placed->host. o: with
+     * the chosen device. *about: what the others have to know, for the LISTEN frame. */
+    struct rp_comm *(*prepare)(const struct rp_comm *placed, const struct rp_device_opts *o, json_t **about,
+                               struct rp_err *err);
+    /* o->listener is unused; on failure only close() is left */
+    int (*connect)(struct rp_comm *c, const struct rp_world_opts *o, struct rp_err *err);
 };

@@ -1,8 +1,8 @@
 /* The worker: the process in which one rank trains.
  *
  * What:    parent side: start it, or query repro-gpu (cuda.c). Worker side: the training loop (loop.c).
- * Flow:    the parent sends one JOB; the worker answers HELLO, then PHASE, STEP and ALIVE, and one DONE or FAILED; the parent may send
- *          STOP. job.h has their fields.
+ * Flow:    the parent sends one JOB; the worker answers HELLO, then PHASE, STEP and ALIVE, and one DONE or FAILED; the
+ *          parent may send STOP. job.h has their fields.
  * Owner:   the caller of a start owns the struct rp_process.
  * Extend:  a backend is a row in backends.c. Another query of repro-gpu is a frame (process/process.h), a function like
  *          rp_worker_speed_gpu() and a branch in gpu/main.c.
@@ -20,7 +20,8 @@ extern const struct rp_backend rp_worker_cuda; /* queries repro-gpu, and never o
 
 /* ---- parent side ---- */
 
-int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err) rp_must_check;  /* this executable again, with that job */
+/* this executable again, with that job */
+int rp_worker_start(struct rp_process *w, const json_t *job, struct rp_err *err) rp_must_check;
 /* repro-gpu, without sending it anything: to compute, under the tool of $RP_GPU_TOOL if there is one. */
 int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err) rp_must_check;
 
@@ -46,13 +47,14 @@ struct rp_gpu_limits {
     int end_ms;     /* after the last answer */
 };
 struct rp_gpu_limits rp_worker_gpu_limits(void);
-/* Every operation on a GPU against the definitions: in strict fp32, or in each arithmetic of mixed precision that it has.
- * RP_MISMATCH: some differ; RP_UNAVAILABLE: the GPU cannot be used, or, with r->stopped, it hung. */
+/* Every operation on a GPU against the definitions: in strict fp32, or in each arithmetic of mixed precision that it
+ * has. RP_MISMATCH: some differ; RP_UNAVAILABLE: the GPU cannot be used, or, with r->stopped, it hung. */
 int rp_worker_selftest_gpu(const char *device, int mixed, struct rp_gpu_report *r, struct rp_err *err) rp_must_check;
 /* How fast a GPU is, each row taking about this many seconds. */
 int rp_worker_speed_gpu(const char *device, double seconds, struct rp_gpu_report *r, struct rp_err *err) rp_must_check;
 
-/* Products that tensor cores of the GPU add at a time in the precision of o->numerics: 4, 8 or 16; 0: it has none for it, or is not there. */
+/* Products that tensor cores of the GPU add at a time in the precision of o->numerics: 4, 8 or 16; 0: it has none for
+ * it, or is not there. */
 int rp_worker_gpu_tensor_core(const struct rp_device_opts *o);
 
 /* ---- worker side ---- */
@@ -65,7 +67,8 @@ struct rp_sampler {
     void (*stop)(void);                             /* no frame is sent after it; waits only briefly */
 };
 struct rp_device_ranks; /* rank.h */
-/* The same after the JOB frame was read, on one of these backends; in: the bytes that came after it. sampler: may be NULL; device_ranks: how
- * ranks choose their devices and exchange if one of the backends has memory of its own, else NULL. */
+/* The same after the JOB frame was read, on one of these backends; in: the bytes that came after it. sampler: may be
+ * NULL; device_ranks: how ranks choose their devices and exchange if one of the backends has memory of its own, else
+ * NULL. */
 int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct rp_backend *const *backends,
                     const struct rp_sampler *sampler, const struct rp_device_ranks *device_ranks);

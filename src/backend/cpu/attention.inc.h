@@ -1,25 +1,29 @@
 /* Attention, forward and backward, one head of one sample at a time in a thread's scratch.
  * Compiled once per instruction set by ops_<isa>.c.
  *
- * Every product is a set of chains with lanes along the output's columns: a row-major operand is broadcast, the other has its columns in
- * vector registers, so scores need k (and v, backward) transposed, and all other products use rows as they are.
+ * Every product is a set of chains with lanes along the output's columns: a row-major operand is broadcast, the other
+ * has its columns in vector registers, so scores need k (and v, backward) transposed, and all other products use rows
+ * as they are.
  *
  *     s [q,k] = sum_d q[q,d] kT[d,k]      dp[q,k] = sum_d do[q,d] vT[d,k]
  *     o [q,d] = sum_k p[q,k] v[k,d]       dq[q,d] = sum_k ds[q,k] k[k,d]
  *     dk[k,d] = sum_q ds[q,k] q[q,d]      dv[k,d] = sum_q p[q,k] do[q,d]
  *
- * Forward, the scores of QUERIES queries against all their keys are in scratch: the maximum and the sum128 need whole rows.
- * Backward, they are known, and s and dp exist as squares of BLOCK queries and keys only: key blocks outside and query blocks inside, both
- * ascending, so that the chains of dq (over keys), dk and dv (over queries) continue from block to block in their order.
+ * Forward, the scores of QUERIES queries against all their keys are in scratch: the maximum and the sum128 need whole
+ * rows. Backward, they are known, and s and dp exist as squares of BLOCK queries and keys only: key blocks outside and
+ * query blocks inside, both ascending, so that the chains of dq (over keys), dk and dv (over queries) continue from
+ * block to block in their order.
  *
- * Work that cannot change a bit is skipped: keys after the last one attended to (p = +0), causal: keys after the query and blocks of keys
- * before the first of all queries of a block, and, backward, queries after the last whose gradient is not zero: fma(0, x, s) = s for finite
- * x, except for the sign of a zero, which every chain's + (+0) fixes. Keys before the first of one query have a score of -inf there. */
+ * Work that cannot change a bit is skipped: keys after the last one attended to (p = +0), causal: keys after the query
+ * and blocks of keys before the first of all queries of a block, and, backward, queries after the last whose gradient
+ * is not zero: fma(0, x, s) = s for finite x, except for the sign of a zero, which every chain's + (+0) fixes. Keys
+ * before the first of one query have a score of -inf there. */
 
 #define BLOCK RP_ATT_BLOCK
 #define QUERIES RP_ATT_QUERIES
 #define LDK (BLOCK + RP_ATT_SKEW) /* row stride of transposed blocks and of squares */
-#define ROW_END (W > TILE_ROWS ? W : TILE_ROWS) /* a row of scores ends with +0 up to a multiple of this: what a tile reads */
+/* a row of scores ends with +0 up to a multiple of this: what a tile reads */
+#define ROW_END (W > TILE_ROWS ? W : TILE_ROWS)
 #define VALUES 512 /* keys whose values stay in the cache for QUERIES queries */
 #define AHEAD_MOST 256 /* longer sequences have no next head in the cache */
 
@@ -138,8 +142,8 @@ static void find_keys(struct head *x, const uint8_t *attend)
 static struct head head_of(const struct att_job *o, long sample, long h, int thread)
 {
     const struct rp_attention *a = o->a;
-    struct head x = {.o = o, .seq = a->seq, .dim = a->head_dim, .ld = 3 * o->width, .ldc = padded(a->head_dim), .sample = sample,
-                     .row0 = (sample * a->heads + h) * a->seq};
+    struct head x = {.o = o, .seq = a->seq, .dim = a->head_dim, .ld = 3 * o->width, .ldc = padded(a->head_dim),
+                     .sample = sample, .row0 = (sample * a->heads + h) * a->seq};
     x.t = att_scratch_of(rp_cpu_scratch(o->cpu, thread), o->cpu->scratch_each, a->seq, a->head_dim, o->d_o != NULL);
     x.q0 = sample * a->seq * x.ld + h * a->head_dim;
     x.o0 = sample * a->seq * o->width + h * a->head_dim;
@@ -167,7 +171,8 @@ static long row_end(long n)
     return (n + ROW_END - 1) / ROW_END * ROW_END;
 }
 
-/* Scores that become +0 where they are exponentials: of n keys from k0 on, those before the first of query q, and what follows them. */
+/* Scores that become +0 where they are exponentials: of n keys from k0 on, those before the first of query q, and what
+ * follows them. */
 static void cut_row(const struct head *x, float *s, long q, long k0, long n)
 {
     const long end = row_end(n), first = x->first ? least_of(x->first[q] - k0, n) : 0;
@@ -272,17 +277,18 @@ static void forward_block(struct head *x, long q0, long rows)
     const int causal = o->a->causal;
     pack_rows(x->t.q, o->qkv + x->q0 + q0 * x->ld, x->ld, rows, x->dim);
     for (long k0 = begin; k0 < keys; k0 += BLOCK) {
-        struct product s = {.rows = rows, .cols = least_of(BLOCK, padded(keys - k0)), .steps = x->dim, .a = x->t.q, .ar = x->ldc, .at = 1,
-                            .b = x->t.kt + k0 / BLOCK * x->dim * LDK, .ldb = LDK, .c = x->t.s + k0, .ldc = lds,
-                            .edge = causal ? EDGE_COLUMNS : EDGE_NONE, .shift = q0 - k0};
+        struct product s = {.rows = rows, .cols = least_of(BLOCK, padded(keys - k0)), .steps = x->dim, .a = x->t.q,
+                            .ar = x->ldc, .at = 1, .b = x->t.kt + k0 / BLOCK * x->dim * LDK, .ldb = LDK,
+                            .c = x->t.s + k0, .ldc = lds, .edge = causal ? EDGE_COLUMNS : EDGE_NONE, .shift = q0 - k0};
         chains(&x->ahead, &s);
     }
     for (long r = 0; r < rows; r += TOGETHER)
         softmax_rows(x, x->t.s + r * lds + begin, lds, q0 + r, least_of(TOGETHER, rows - r), begin);
     for (long k0 = begin; k0 < keys; k0 += VALUES) {
         int last = k0 + VALUES >= keys;
-        struct product p = {.rows = rows, .cols = x->dim, .steps = least_of(VALUES, keys - k0), .a = x->t.s + k0, .ar = lds, .at = 1,
-                            .b = x->t.v + k0 * x->ldc, .ldb = x->ldc, .from = k0 > begin ? x->t.g : NULL, .ldf = x->ldc,
+        struct product p = {.rows = rows, .cols = x->dim, .steps = least_of(VALUES, keys - k0), .a = x->t.s + k0,
+                            .ar = lds, .at = 1, .b = x->t.v + k0 * x->ldc, .ldb = x->ldc,
+                            .from = k0 > begin ? x->t.g : NULL, .ldf = x->ldc,
                             .c = last ? o->out + x->o0 + q0 * o->width : x->t.g, .ldc = last ? o->width : x->ldc,
                             .edge = causal ? EDGE_STEPS_TO : EDGE_NONE, .shift = q0 - k0};
         chains(&x->ahead, &p);
@@ -295,7 +301,8 @@ static void forward_head(struct head *x, long from, long to)
     const float *k = x->o->qkv + x->q0 + x->o->width, *v = k + x->o->width;
     const long begin = keys_begin(x, from), keys = keys_of(x, to - 1);
     for (long k0 = begin; k0 < keys; k0 += BLOCK)
-        pack_transposed(x->t.kt + k0 / BLOCK * x->dim * LDK, LDK, k + k0 * x->ld, x->ld, least_of(BLOCK, keys - k0), x->dim);
+        pack_transposed(x->t.kt + k0 / BLOCK * x->dim * LDK, LDK, k + k0 * x->ld, x->ld, least_of(BLOCK, keys - k0),
+                        x->dim);
     pack_rows(x->t.v + begin * x->ldc, v + begin * x->ld, x->ld, keys - begin, x->dim);
     for (long q = from; q < to; q += QUERIES)
         forward_block(x, q, least_of(QUERIES, to - q));
@@ -347,7 +354,8 @@ static void output_products(const struct head *x, long from, long to)
             float gt[64], yt[64];
             transpose_8(gt, 8, gq + d, ld);
             transpose_8(yt, 8, yq + d, ld);
-            UNROLL for (int i = 0; i < 64; i += 8) sum = _mm256_fmadd_ps(_mm256_loadu_ps(gt + i), _mm256_loadu_ps(yt + i), sum);
+            UNROLL for (int i = 0; i < 64; i += 8) sum =
+                _mm256_fmadd_ps(_mm256_loadu_ps(gt + i), _mm256_loadu_ps(yt + i), sum);
         }
         _mm256_storeu_ps(s, sum);
 #endif
@@ -360,13 +368,15 @@ static void output_products(const struct head *x, long from, long to)
 }
 
 /* n products of a row with the keys from k0 on: scores in s become p after dropout, products in dp become ds. */
-RP_LANE void gradient_run(const struct head *x, float *s, float *dp, long q, long k0, long n, const int holes, const int drop)
+RP_LANE void gradient_run(const struct head *x, float *s, float *dp, long q, long k0, long n, const int holes,
+                          const int drop)
 {
     const struct att_job *o = x->o;
     const long row = x->row0 + q;
     const vf scale = vset1(o->a->scale), big_d = vset1(x->t.big_d[q]), keep_scale = vset1(o->a->drop.scale);
     const vf m = vset1(o->max_in[row]), inv = vset1(o->inv_in[row]);
-    const uint8_t *bits = drop ? o->decided + row * (o->decider.stride / 8) + k0 / 8 : NULL, *attended = x->t.bits + k0 / 8;
+    const uint8_t *bits = drop ? o->decided + row * (o->decider.stride / 8) + k0 / 8 : NULL,
+                  *attended = x->t.bits + k0 / 8;
     for (long k = 0; k < n; k += W) {
         vf p = vexp_below(vload(s + k) * scale - m), g = vload(dp + k);
         if (holes)
@@ -400,7 +410,8 @@ static void bias_sums(const struct head *x, const float *src, long from, long to
     const long column = (src - o->out) % x->ld;
     for (long r = from; o->work && r < to; r += RP_COLSUM_ROWS) {
         long here = rows - r < 0 ? 0 : least_of(rows - r, RP_COLSUM_ROWS);
-        colsum_block(o->work + (x->sample * x->seq + r) / RP_COLSUM_ROWS * x->ld + column, src + r * x->ld, x->ld, here, x->dim);
+        colsum_block(o->work + (x->sample * x->seq + r) / RP_COLSUM_ROWS * x->ld + column, src + r * x->ld, x->ld, here,
+                     x->dim);
     }
 }
 
@@ -410,7 +421,8 @@ static void clear_rows(float *p, long ld, long from, long to, long cols)
         memset(p + r * ld, 0, (size_t)cols * sizeof *p);
 }
 
-/* What a part of a head's gradient consists of: dk and dv of some keys, dq of some queries, or all three of everything. */
+/* What a part of a head's gradient consists of: dk and dv of some keys, dq of some queries, or all three of
+ * everything. */
 struct gradient {
     long q0, q1, k0, k1; /* blocks of queries and keys; k1 is beyond x->keys in the part that writes the last rows */
     int queries, keys;   /* dq is wanted; dk and dv are wanted */
@@ -420,8 +432,9 @@ struct gradient {
 static void gradient_square(struct head *x, long q, long rows, long k, long keys)
 {
     const int causal = x->o->a->causal;
-    struct product s = {.rows = rows, .cols = padded(keys), .steps = x->dim, .a = x->t.q + q * x->ldc, .ar = x->ldc, .at = 1, .b = x->t.kt,
-                        .ldb = LDK, .c = x->t.s, .ldc = LDK, .edge = causal ? EDGE_COLUMNS : EDGE_NONE, .shift = q - k};
+    struct product s = {.rows = rows, .cols = padded(keys), .steps = x->dim, .a = x->t.q + q * x->ldc, .ar = x->ldc,
+                        .at = 1, .b = x->t.kt, .ldb = LDK, .c = x->t.s, .ldc = LDK,
+                        .edge = causal ? EDGE_COLUMNS : EDGE_NONE, .shift = q - k};
     chains(&x->ahead, &s);
     s.a = x->t.g + q * x->ldc;
     s.b = x->t.vt;
@@ -441,16 +454,17 @@ static void gradient_products(struct head *x, const struct gradient *part, long 
     float *dq = x->o->out + x->q0, *dk = dq + width + k * x->ld;
     if (part->queries) {
         int done = k + BLOCK >= keys_of(x, q + rows - 1);
-        struct product d = {.rows = rows, .cols = x->dim, .steps = keys, .a = x->t.dp, .ar = LDK, .at = 1, .b = x->t.k, .ldb = x->ldc,
-                            .from = k > begin ? x->t.dq + q * x->ldc : NULL, .ldf = x->ldc,
+        struct product d = {.rows = rows, .cols = x->dim, .steps = keys, .a = x->t.dp, .ar = LDK, .at = 1, .b = x->t.k,
+                            .ldb = x->ldc, .from = k > begin ? x->t.dq + q * x->ldc : NULL, .ldf = x->ldc,
                             .c = done ? dq + q * x->ld : x->t.dq + q * x->ldc, .ldc = done ? x->ld : x->ldc,
                             .edge = causal ? EDGE_STEPS_TO : EDGE_NONE, .shift = q - k};
         chains(&x->ahead, &d);
     }
     if (part->keys) {
-        struct product d = {.rows = keys, .cols = x->dim, .steps = rows, .a = x->t.dp, .ar = 1, .at = LDK, .b = x->t.q + q * x->ldc,
-                            .ldb = x->ldc, .from = first ? NULL : x->t.dk, .ldf = x->ldc, .c = last ? dk : x->t.dk,
-                            .ldc = last ? x->ld : x->ldc, .edge = causal ? EDGE_STEPS_FROM : EDGE_NONE, .shift = q - k};
+        struct product d = {.rows = keys, .cols = x->dim, .steps = rows, .a = x->t.dp, .ar = 1, .at = LDK,
+                            .b = x->t.q + q * x->ldc, .ldb = x->ldc, .from = first ? NULL : x->t.dk, .ldf = x->ldc,
+                            .c = last ? dk : x->t.dk, .ldc = last ? x->ld : x->ldc,
+                            .edge = causal ? EDGE_STEPS_FROM : EDGE_NONE, .shift = q - k};
         chains(&x->ahead, &d);
         d.a = x->t.s;
         d.b = x->t.g + q * x->ldc;
@@ -507,8 +521,8 @@ static void backward_head(struct head *x, struct gradient part)
 
 /* ---- operations ---- */
 
-/* A part of a head: all of it, or, forward, some of its queries; backward, half of the parts compute dk and dv of some keys, and the
- * others dq of some queries. The longest parts come first. */
+/* A part of a head: all of it, or, forward, some of its queries; backward, half of the parts compute dk and dv of some
+ * keys, and the others dq of some queries. The longest parts come first. */
 static void attention_part(struct head *x, int split)
 {
     const struct att_job *o = x->o;
@@ -540,8 +554,9 @@ static void attention_parts(void *arg, int part, int thread)
     }
 }
 
-/* Consecutive heads of a sample use its rows of qkv while they are cached; if there are few samples, their heads are distributed, and if
- * there are few heads and many tokens, the heads are split. Split backward, scores are computed twice: 7 products instead of 5. */
+/* Consecutive heads of a sample use its rows of qkv while they are cached; if there are few samples, their heads are
+ * distributed, and if there are few heads and many tokens, the heads are split. Split backward, scores are computed
+ * twice: 7 products instead of 5. */
 static void attention_run(struct att_job *o)
 {
     const int heads = o->a->batch * o->a->heads, threads = o->cpu->threads, most = blocks_of(o->a->seq, 2 * BLOCK);
@@ -554,8 +569,8 @@ static void attention_run(struct att_job *o)
     rp_pool_run(o->cpu->pool, o->a->batch * blocks_of(o->a->heads, o->heads_each) * o->splits, attention_parts, o);
 }
 
-static void cpu_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
-                                  const struct rp_attention *a)
+static void cpu_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask,
+                                  const float *qkv, const struct rp_attention *a)
 {
     struct att_job job = {.cpu = rp_cpu_of(dev), .a = a, .qkv = qkv, .out = o, .row_max = row_max, .row_inv = row_inv,
                           .mask = dropout_on(&a->drop) ? mask : NULL, .decider = decider_of(&a->drop, a->seq),

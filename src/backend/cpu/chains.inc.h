@@ -15,8 +15,8 @@ static long least_of(long a, long b)
 
 /* ---- reading ahead ---- */
 
-/* Rows of the tensors that the next head of the sample will read (and, backward, write), prefetched one at a time while tiles are
- * computed: they are far apart in memory, where no hardware prefetches. */
+/* Rows of the tensors that the next head of the sample will read (and, backward, write), prefetched one at a time while
+ * tiles are computed: they are far apart in memory, where no hardware prefetches. */
 struct ahead {
     const float *from[8];
     long ld[8];
@@ -42,8 +42,8 @@ RP_LANE void look_ahead(struct ahead *a)
 
 /* ---- chains ---- */
 
-/* What a causal mask leaves of a product, where row i of the first operand is the query (or key) i of a block and `shift` is the first
- * query of the block less its first key. The rest is +0, or is not read. */
+/* What a causal mask leaves of a product, where row i of the first operand is the query (or key) i of a block and
+ * `shift` is the first query of the block less its first key. The rest is +0, or is not read. */
 enum edge {
     EDGE_NONE,
     EDGE_COLUMNS,   /* rows are queries, columns keys: columns up to i + shift */
@@ -204,7 +204,8 @@ RP_LANE void transpose_4(float *dst, long ldd, const float *src, long ld)
 /* 8 x 8 floats: dst[j, i] = src[i, j] */
 RP_LANE void transpose_8(float *dst, long ldd, const float *src, long ld)
 {
-    UNROLL for (int i = 0; i < 4; i++) transpose_4(dst + i / 2 * 4 * ldd + i % 2 * 4, ldd, src + i % 2 * 4 * ld + i / 2 * 4, ld);
+    UNROLL for (int i = 0; i < 4; i++)
+        transpose_4(dst + i / 2 * 4 * ldd + i % 2 * 4, ldd, src + i % 2 * 4 * ld + i / 2 * 4, ld);
 }
 #elif W > 1
 /* 8 x 8 floats: dst[j, i] = src[i, j] */
@@ -250,4 +251,3 @@ static void pack_transposed(float *dst, long ldd, const float *src, long ld, lon
         for (long j = 0; j < cols; j++)
             dst[j * ldd + i] = i < rows ? src[i * ld + j] : 0.0f;
 }
-

@@ -43,7 +43,9 @@ static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, s
 {
     (void)o;
     if (rp_use_is_attention(u) && u->seq > KEYS_MOST)
-        return rp_use_refuse(u, err, "takes more scratch than the cpu backend can count: at most %d; shorten task.seq_length", KEYS_MOST);
+        return rp_use_refuse(u, err,
+                             "takes more scratch than the cpu backend can count: at most %d; shorten task.seq_length",
+                             KEYS_MOST);
     return rp_use_check(u, "cpu", err);
 }
 
@@ -57,7 +59,8 @@ static struct rp_gemm_shape peak_shape(int threads)
     return (struct rp_gemm_shape){.rows = 512 * ((threads + 7) / 8), .width = 1024, .depth = 768};
 }
 
-/* The share of each thread, since the workspace is the same for all; the weights are packed behind the last thread's own. */
+/* The share of each thread, since the workspace is the same for all; the weights are packed behind the last thread's
+ * own. */
 static size_t conv_scratch(const struct rp_op_use *u, size_t threads)
 {
     return rp_cpu_conv_private() + (rp_cpu_conv_shared(&u->conv, u->op) + threads - 1) / threads;
@@ -70,7 +73,8 @@ static size_t low_scratch(const struct rp_device_opts *o, const struct rp_op_use
     const enum rp_isa isa = known < 0 ? RP_ISA_scalar : (enum rp_isa)known;
     const struct rp_gemm_shape p = peak_shape(threads);
     const struct rp_op_use peak = {.op = RP_OP_gemm, .rows = p.rows, .width = p.width, .depth = p.depth};
-    const size_t own = rp_cpu_low_scratch(isa, threads, u), most = u->op == RP_OP_gemm ? rp_cpu_low_scratch(isa, threads, &peak) : 0;
+    const size_t own = rp_cpu_low_scratch(isa, threads, u),
+                 most = u->op == RP_OP_gemm ? rp_cpu_low_scratch(isa, threads, &peak) : 0;
     return own > most ? own : most;
 }
 
@@ -93,21 +97,24 @@ static uint64_t memory(const struct rp_device_opts *o)
     return rp_cpu_memory("");
 }
 
-/* One zeroed mapping, its start moved up to a multiple of 2 MiB so that huge pages fit. Pages are taken when first touched:
- * a limit of a control group would show as a kill by then, so what is reserved is counted here and refused in time. */
+/* One zeroed mapping, its start moved up to a multiple of 2 MiB so that huge pages fit. Pages are taken when first
+ * touched: a limit of a control group would show as a kill by then, so what is reserved is counted here and refused in
+ * time. */
 static void *map(struct rp_cpu *c, const char *what, size_t bytes, struct rp_err *err)
 {
     RP_BUG_IF(c->blocks == BLOCKS);
     uint64_t left = c->allowed > c->reserved ? c->allowed - c->reserved : 0;
     if (bytes > left)
-        return rp_fail_null(err, RP_UNAVAILABLE,
-                            "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that this machine, control group or address space "
-                            "limit allows; try a smaller batch",
-                            what, MIB(bytes), MIB(left), MIB(c->allowed));
+        return rp_fail_null(
+            err, RP_UNAVAILABLE,
+            "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that this machine, control group or address space "
+            "limit allows; try a smaller batch",
+            what, MIB(bytes), MIB(left), MIB(c->allowed));
     size_t size = bytes <= SIZE_MAX - 2 * HUGE_PAGE ? round_up(bytes, 4096) + HUGE_PAGE : bytes;
     unsigned char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
-        return rp_fail_null(err, RP_UNAVAILABLE, "%s: cannot map %.1f MiB: %s; %.1f MiB were free at start; try a smaller batch", what,
+        return rp_fail_null(err, RP_UNAVAILABLE,
+                            "%s: cannot map %.1f MiB: %s; %.1f MiB were free at start; try a smaller batch", what,
                             MIB(size), strerror(errno), MIB(c->allowed));
     c->block[c->blocks++] = (struct rp_cpu_block){p, size};
     c->reserved += bytes;
@@ -131,7 +138,8 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspa
 {
     const char *why = unavailable(o);
     if (why)
-        return rp_fail_null(err, rp_isa_from_name(o->isa) < 0 ? RP_USAGE : RP_UNAVAILABLE, "cpu backend, isa '%s': %s", o->isa, why);
+        return rp_fail_null(err, rp_isa_from_name(o->isa) < 0 ? RP_USAGE : RP_UNAVAILABLE, "cpu backend, isa '%s': %s",
+                            o->isa, why);
     struct rp_cpu *c = calloc(1, sizeof *c);
     if (!c)
         return rp_fail_null(err, RP_UNAVAILABLE, "cpu backend: no memory for %zu bytes", sizeof *c);
@@ -207,7 +215,8 @@ static void release(struct rp_dev *dev)
     c->reserved = (size_t)c->threads * c->scratch_each;
 }
 
-static int sync_device(struct rp_dev *dev, struct rp_err *err) /* operations are done when they return, and cannot fail */
+/* operations are done when they return, and cannot fail */
+static int sync_device(struct rp_dev *dev, struct rp_err *err)
 {
     (void)dev;
     (void)err;

@@ -17,14 +17,16 @@ int rp_isa_usable(enum rp_isa isa); /* 0 for RP_ISA_auto, which is not an instru
 const char *rp_isa_name(enum rp_isa isa);
 int rp_isa_from_name(const char *name); /* NULL or "auto": the best one; -1: no such name */
 void rp_isa_brand(char out[128]); /* the vendor's name for this CPU, "" if unknown */
-int rp_isa_chooses_fma(void);            /* of scalar code there are two, and this CPU has the FMA instruction, so not the library's fmaf */
+/* of scalar code there are two, and this CPU has the FMA instruction, so not the library's fmaf */
+int rp_isa_chooses_fma(void);
 
 /* Threads that live as long as the pool and sleep (after a short spin) between jobs. */
 struct rp_pool;
 struct rp_pool *rp_pool_new(int threads, struct rp_err *err) rp_must_check; /* the caller is thread 0 */
 void rp_pool_free(struct rp_pool *p);
-/* fn(arg, part, thread) for every part in 0..parts-1, handed out in ascending order to whichever thread is free; returns when all
- * are done. With one thread or one part it runs in the caller. Not reentrant. Each thread checks float_mode.h once (RP_BUG otherwise). */
+/* fn(arg, part, thread) for every part in 0..parts-1, handed out in ascending order to whichever thread is free;
+ * returns when all are done. With one thread or one part it runs in the caller. Not reentrant. Each thread checks
+ * float_mode.h once (RP_BUG otherwise). */
 typedef void (*rp_part_fn)(void *arg, int part, int thread);
 void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg);
 
@@ -62,7 +64,8 @@ size_t rp_cpu_gemm_scratch(int rows, int segment); /* gemm.c; the scratch of one
 size_t rp_cpu_attention_scratch(int keys, int head_dim); /* ops.c */
 /* Convolution: sizes of the blocks, the same for all instruction sets. */
 #define RP_CONV_KC 768   /* most k-steps of a strip of pixels */
-#define RP_CONV_COLS 288 /* most columns that a strip passes: 0.9 MB of L2 at RP_CONV_KC, 0.6 MB at RP_CONV_CHAIN; a multiple of every nr */
+/* most columns that a strip passes: 0.9 MB of L2 at RP_CONV_KC, 0.6 MB at RP_CONV_CHAIN; a multiple of every nr */
+#define RP_CONV_COLS 288
 #define RP_CONV_SLAB 64  /* output channels of dy packed at once: 256 bytes of a row; a multiple of RP_GEMM_GROUP */
 #define RP_CONV_ROWS 192 /* pixels of a task, a multiple of RP_COLSUM_ROWS */
 /* Bytes of each thread, and after those of the last one the packed weights, for all threads together; ops.c. */

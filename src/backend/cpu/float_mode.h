@@ -1,7 +1,8 @@
 /* The floating-point mode of the calling thread, and its pause in a spin: MXCSR on x86-64, FPCR on aarch64.
  *
- * What:    the bits that decide results. All of RP_FLOAT_ARITHMETIC are 0 where the arithmetic is that of NUMERICS.md: subnormals
- *          on, round to nearest; on aarch64 also NaN propagated and no alternative formats (FEAT_AFP, FEAT_EBF16).
+ * What:    the bits that decide results. All of RP_FLOAT_ARITHMETIC are 0 where the arithmetic is that of NUMERICS.md:
+ *          subnormals on, round to nearest; on aarch64 also NaN propagated and no alternative formats (FEAT_AFP,
+ *          FEAT_EBF16).
  * Flow:    pool.c checks it in every thread; tc_gemm.c rounds toward zero for as long as its kernels run.
  */
 #pragma once
@@ -33,7 +34,8 @@ static inline void rp_spin(void)
 
 #define RP_FLOAT_SUBNORMALS (UINT64_C(1) << 24 | UINT64_C(1) << 19 | UINT64_C(1)) /* FZ, FZ16, FIZ */
 #define RP_FLOAT_TOWARD_ZERO (UINT64_C(3) << 22)                                  /* RMode */
-#define RP_FLOAT_OTHER (UINT64_C(1) << 26 | UINT64_C(1) << 25 | UINT64_C(1) << 13 | UINT64_C(6)) /* AHP, DN, EBF, NEP and AH */
+/* AHP, DN, EBF, NEP and AH */
+#define RP_FLOAT_OTHER (UINT64_C(1) << 26 | UINT64_C(1) << 25 | UINT64_C(1) << 13 | UINT64_C(6))
 #define RP_FLOAT_ARITHMETIC (RP_FLOAT_SUBNORMALS | RP_FLOAT_TOWARD_ZERO | RP_FLOAT_OTHER)
 
 static inline uint64_t rp_float_mode(void)

@@ -106,7 +106,8 @@ static int pool_windows(long *first, int *last, long at, long pad, int kernel, i
     return newest < oldest ? 0 : (int)(newest - oldest + 1);
 }
 
-/* Windows in ascending order have this pixel at descending places. Adding +0 is neutral: a sum that starts at +0 is never -0. */
+/* Windows in ascending order have this pixel at descending places. Adding +0 is neutral: a sum that starts at +0 is
+ * never -0. */
 static void pool_gradient(const struct pool_job *o, long n, long h, long w)
 {
     const struct rp_conv *c = o->c;
@@ -142,7 +143,8 @@ static void maxpool_gradient_part(void *arg, int part, int thread)
         pool_gradient(o, part / o->c->in_h, part % o->c->in_h, w);
 }
 
-static void cpu_maxpool_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *which, const struct rp_conv *c)
+static void cpu_maxpool_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *which,
+                                 const struct rp_conv *c)
 {
     struct pool_job o = {.dx = dx, .dy = dy, .chosen = which, .c = c};
     o.streams = batch_streams(dx, (long)c->batch * c->in_h * c->in_w, c->in_c);
@@ -231,8 +233,8 @@ static void pixel_part(void *arg, int part, int thread)
         pixel_run(o->x + i, o->pixel + i, o, end - i < PIXEL_RUN ? (long)(end - i) : PIXEL_RUN);
 }
 
-static void cpu_scale_pixels(struct rp_dev *dev, float *x, const uint8_t *pixel, const float *scale, const float *shift, size_t n,
-                             int width)
+static void cpu_scale_pixels(struct rp_dev *dev, float *x, const uint8_t *pixel, const float *scale, const float *shift,
+                             size_t n, int width)
 {
     struct pixel_job o = {.x = x, .pixel = pixel, .n = n * (size_t)width};
     RP_BUG_IF(width < 1 || width > 4);

@@ -1,4 +1,5 @@
-/* All operations, for the instruction set of the file that includes this: once per instruction set, so without a guard. */
+/* All operations, for the instruction set of the file that includes this: once per instruction set, so without a
+ * guard. */
 #include "backend/cpu/lanes.h"
 
 #include "backend/cpu/ops_isa.h"

@@ -1,13 +1,15 @@
 /* One vector register of floats, for whichever instruction set this file is compiled for.
  *
- * What:    W lanes of type vf with load, store, fma, max, selection by decision bits; the arithmetic operators are the compiler's.
- * Flow:    kernels written once in *.inc.h become AVX-512 (W = 16), AVX2 (W = 8), NEON (W = 4) or plain scalar code (W = 1).
- * Extend:  another instruction set is one more block below and one more ops_<isa>.c. Operations must round exactly once:
- *          no approximate reciprocals, no horizontal adds whose order is not written out.
+ * What:    W lanes of type vf with load, store, fma, max, selection by decision bits; the arithmetic operators are the
+ *          compiler's.
+ * Flow:    kernels written once in *.inc.h become AVX-512 (W = 16), AVX2 (W = 8), NEON (W = 4) or plain scalar code (W
+ *          = 1).
+ * Extend:  another instruction set is one more block below and one more ops_<isa>.c. Operations must round exactly
+ *          once: no approximate reciprocals, no horizontal adds whose order is not written out.
  *
- * Include it first, with the optimisation below in force: loops over functions.h are left to the compiler's vectoriser, which
- * never changes an order of roundings. errno and exception flags are not used, so sqrt and selects vectorise.
- * A loop that copies a few vectors stays a loop: a call of memcpy would take longer than the copy.
+ * Include it first, with the optimisation below in force: loops over functions.h are left to the compiler's vectoriser,
+ * which never changes an order of roundings. errno and exception flags are not used, so sqrt and selects vectorise. A
+ * loop that copies a few vectors stays a loop: a call of memcpy would take longer than the copy.
  */
 #pragma once
 
@@ -35,18 +37,54 @@
 #define TILE_ROWS 8
 #define TILE_VECTORS 3
 typedef __m512 vf;
-RP_LANE vf vset1(float x) { return _mm512_set1_ps(x); }
-RP_LANE vf vload(const float *p) { return _mm512_loadu_ps(p); }
-RP_LANE void vstore(float *p, vf x) { _mm512_storeu_ps(p, x); }
-RP_LANE vf vload_n(const float *p, int n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
-RP_LANE void vstore_n(float *p, vf x, int n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), x); }
-RP_LANE vf vfirst(vf x, int n) { return _mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), x); }
-RP_LANE void vstream(float *p, vf x) { _mm512_stream_ps(p, x); }
-RP_LANE vf vfma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
-RP_LANE vf vfnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* fma(-a, b, c) */
-RP_LANE vf vmax(vf a, vf b) { return _mm512_max_ps(a, b); }
-RP_LANE vf vsqrt(vf a) { return _mm512_sqrt_ps(a); }
-RP_LANE vf vpositive(vf y, vf x) { return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), x); }
+RP_LANE vf vset1(float x)
+{
+    return _mm512_set1_ps(x);
+}
+RP_LANE vf vload(const float *p)
+{
+    return _mm512_loadu_ps(p);
+}
+RP_LANE void vstore(float *p, vf x)
+{
+    _mm512_storeu_ps(p, x);
+}
+RP_LANE vf vload_n(const float *p, int n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+RP_LANE void vstore_n(float *p, vf x, int n)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), x);
+}
+RP_LANE vf vfirst(vf x, int n)
+{
+    return _mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), x);
+}
+RP_LANE void vstream(float *p, vf x)
+{
+    _mm512_stream_ps(p, x);
+}
+RP_LANE vf vfma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+RP_LANE vf vfnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+} /* fma(-a, b, c) */
+RP_LANE vf vmax(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+RP_LANE vf vsqrt(vf a)
+{
+    return _mm512_sqrt_ps(a);
+}
+RP_LANE vf vpositive(vf y, vf x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ), x);
+}
 RP_LANE vf vkeep(const uint8_t *mask, long j, vf x) /* lanes j.. whose decision bit is 0 become +0 */
 {
     uint16_t bits;
@@ -144,7 +182,8 @@ RP_LANE vf vfirst(vf x, int n) { return vmasked(x, vfirst_mask(n)); }
 RP_LANE void vstream(float *p, vf x) { vst1q_f32(p, x); }
 RP_LANE vf vfma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
 RP_LANE vf vfnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
-RP_LANE vf vmax(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); } /* as on x86-64: b where one is NaN, or both are zeros */
+/* as on x86-64: b where one is NaN, or both are zeros */
+RP_LANE vf vmax(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 RP_LANE vf vsqrt(vf a) { return vsqrtq_f32(a); }
 RP_LANE vf vpositive(vf y, vf x) { return vmasked(x, vcgtq_f32(y, vdupq_n_f32(0.0f))); }
 RP_LANE vf vkeep(const uint8_t *mask, long j, vf x)
@@ -208,8 +247,8 @@ RP_LANE void vput(float *p, vf x, int n)
         vstore_n(p, x, n);
 }
 
-/* Run the statements for every vector of a row: element j, its vector `l` of the 128-lane block, and n <= W lanes that exist.
- * Whole blocks of 128 are unrolled, so that per-vector accumulators indexed by l live in registers. */
+/* Run the statements for every vector of a row: element j, its vector `l` of the 128-lane block, and n <= W lanes that
+ * exist. Whole blocks of 128 are unrolled, so that per-vector accumulators indexed by l live in registers. */
 #define EACH_VECTOR(width, ...)                                                                                        \
     do {                                                                                                               \
         long block_ = 0;                                                                                               \

@@ -16,7 +16,8 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The number after `key` at the start of a line, or, with an empty key, the file's first word. NONE: "max", or no such file. */
+/* The number after `key` at the start of a line, or, with an empty key, the file's first word. NONE: "max", or no such
+ * file. */
 static uint64_t number(const char *root, const char *dir, const char *file, const char *key)
 {
     char path[2 * PATH_MAX], line[512];
@@ -38,7 +39,8 @@ struct group_files {
     const char *mount, *limit, *usage;
     const char *inactive; /* its key in memory.stat */
 };
-static const struct group_files v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
+static const struct group_files v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                      "total_inactive_file "};
 static const struct group_files v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "};
 
 static uint64_t memory_left(const char *root, const void *files, const char *dir)
@@ -53,8 +55,8 @@ static uint64_t memory_left(const char *root, const void *files, const char *dir
     return limit > used ? limit - used : 0;
 }
 
-/* Calls visit(dir) for a group's directory and each of its parents up to the mount. In a container the path is often the host's
- * and does not exist below the mount: then only the mount itself has files. */
+/* Calls visit(dir) for a group's directory and each of its parents up to the mount. In a container the path is often
+ * the host's and does not exist below the mount: then only the mount itself has files. */
 typedef uint64_t (*visit_fn)(const char *root, const void *files, const char *dir);
 
 static uint64_t walk(const char *root, const char *mount, const char *path, const void *files, visit_fn visit)
@@ -82,9 +84,10 @@ static int lists(const char *list, size_t length, const char *name)
     return 0;
 }
 
-/* The least of `visit` over this process's groups: lines "id:controllers:/path" of /proc/self/cgroup, version 2 without controllers. */
-static uint64_t over_groups(const char *root, const char *controller, const char *mount1, const void *files1, const char *mount2,
-                            const void *files2, visit_fn visit)
+/* The least of `visit` over this process's groups: lines "id:controllers:/path" of /proc/self/cgroup, version 2 without
+ * controllers. */
+static uint64_t over_groups(const char *root, const char *controller, const char *mount1, const void *files1,
+                            const char *mount2, const void *files2, visit_fn visit)
 {
     char path[PATH_MAX], line[PATH_MAX];
     uint64_t v = NONE;
@@ -127,7 +130,8 @@ uint64_t rp_cpu_memory(const char *root)
     return least(v, address_space_left(root));
 }
 
-/* CPUs' worth of time in a period, rounded up: version 2 "cpu.max" = "QUOTA PERIOD" or "max PERIOD", version 1 one file each. */
+/* CPUs' worth of time in a period, rounded up: version 2 "cpu.max" = "QUOTA PERIOD" or "max PERIOD", version 1 one file
+ * each. */
 static uint64_t cpus_of(const char *root, const void *files, const char *dir)
 {
     (void)files;

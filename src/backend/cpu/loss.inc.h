@@ -64,8 +64,8 @@ static void xent_part(void *arg, int part, int thread)
         low_round_row(z, z, classes, o->low->format);
 }
 
-static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                             float scale, int n, int classes, int shards)
+static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels,
+                             const float *coef, float scale, int n, int classes, int shards)
 {
     struct xent_job o = {loss, logits, ld, labels, coef, classes, shards, 0.0f, scale, low_of(dev)};
     rp_pool_run(rp_cpu_of(dev)->pool, n, xent_part, &o);
@@ -75,7 +75,8 @@ static void xent_smoothed_part(void *arg, int part, int thread)
 {
     const struct xent_job *o = arg;
     float *z = o->logits + part * o->ld;
-    const float coef = o->coef[part] * o->scale, a = o->smoothing, share = 1.0f / (float)o->classes, rest = 1.0f - a, each = a * share;
+    const float coef = o->coef[part] * o->scale, a = o->smoothing, share = 1.0f / (float)o->classes, rest = 1.0f - a,
+                each = a * share;
     const long classes = o->classes, label = o->labels[part];
     struct sum128 s;
     (void)thread;
@@ -90,8 +91,8 @@ static void xent_smoothed_part(void *arg, int part, int thread)
         low_round_row(z, z, classes, o->low->format);
 }
 
-static void cpu_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels, const float *coef,
-                                      float scale, int n, int classes, float smoothing)
+static void cpu_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels,
+                                      const float *coef, float scale, int n, int classes, float smoothing)
 {
     struct xent_job o = {loss, logits, ld, labels, coef, classes, 1, smoothing, scale, low_of(dev)};
     rp_pool_run(rp_cpu_of(dev)->pool, n, xent_smoothed_part, &o);

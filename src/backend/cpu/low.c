@@ -37,8 +37,9 @@ size_t rp_cpu_low_partial(long m, long n, long k)
 
 size_t rp_cpu_low_attention(int seq, int head_dim)
 {
-    const size_t s = (size_t)seq, d = (size_t)head_dim, block = LOW_QUERIES * s > LOW_QUERIES * RP_LOW_KEYS
-                                                                    ? LOW_QUERIES * s : (size_t)LOW_QUERIES * RP_LOW_KEYS;
+    const size_t s = (size_t)seq, d = (size_t)head_dim,
+                 block =
+                     LOW_QUERIES * s > LOW_QUERIES * RP_LOW_KEYS ? LOW_QUERIES * s : (size_t)LOW_QUERIES * RP_LOW_KEYS;
     return 4 * rp_low_aligned(s * d * 2) + 2 * rp_low_aligned(block * 2) + 2 * rp_low_aligned(block * 4) +
            rp_low_aligned(LOW_QUERIES * d * 4) + 2 * rp_low_aligned(s * d * 4);
 }
@@ -52,24 +53,27 @@ long rp_cpu_low_pixels(long row)
 size_t rp_cpu_low_conv(const struct rp_conv *c, enum rp_op op)
 {
     const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c), taps = rp_conv_taps(c);
-    const size_t x = rp_low_aligned((size_t)inputs * (size_t)c->in_c * 2), dy = rp_low_aligned((size_t)rows * (size_t)c->out_c * 2);
+    const size_t x = rp_low_aligned((size_t)inputs * (size_t)c->in_c * 2),
+                 dy = rp_low_aligned((size_t)rows * (size_t)c->out_c * 2);
     if (op == RP_OP_conv_wgrad) {
         const long length = rp_low_segment(c->out_c, (int)taps, (int)rows);
         return x + dy + rp_low_aligned((size_t)length * (size_t)taps * 2) +
                rp_low_aligned((size_t)pieces_of(rows, length) * (size_t)c->out_c * (size_t)taps * sizeof(float));
     }
     const int is_forward = op == RP_OP_conv_forward;
-    const long k = (long)c->kernel_h * rp_low_row(c->kernel_w, is_forward ? c->in_c : c->out_c), n = is_forward ? c->out_c : c->in_c;
+    const long k = (long)c->kernel_h * rp_low_row(c->kernel_w, is_forward ? c->in_c : c->out_c),
+               n = is_forward ? c->out_c : c->in_c;
     const long most = rp_cpu_low_pixels(k), all = is_forward ? rows : inputs;
-    return (is_forward ? x : dy) + rp_low_aligned((size_t)k * (size_t)n * 2) + rp_low_aligned((size_t)most * (size_t)k * 2) +
-           rp_cpu_low_partial(all < most ? all : most, n, k);
+    return (is_forward ? x : dy) + rp_low_aligned((size_t)k * (size_t)n * 2) +
+           rp_low_aligned((size_t)most * (size_t)k * 2) + rp_cpu_low_partial(all < most ? all : most, n, k);
 }
 
 size_t rp_cpu_low_scratch(enum rp_isa isa, int threads, const struct rp_op_use *u)
 {
     const size_t tiles = rp_cpu_low_tiles(isa, threads);
     if (u->op == RP_OP_gemm)
-        return tiles + rp_low_aligned((size_t)u->rows * (size_t)u->depth * 2) + rp_low_aligned((size_t)u->width * (size_t)u->depth * 2) +
+        return tiles + rp_low_aligned((size_t)u->rows * (size_t)u->depth * 2) +
+               rp_low_aligned((size_t)u->width * (size_t)u->depth * 2) +
                rp_cpu_low_partial(u->rows, u->width, u->depth);
     if (u->op == RP_OP_conv_forward || u->op == RP_OP_conv_dgrad || u->op == RP_OP_conv_wgrad)
         return tiles + rp_cpu_low_conv(&u->conv, u->op);

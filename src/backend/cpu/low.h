@@ -24,6 +24,7 @@ long rp_cpu_low_rows(long pieces, long n);
 size_t rp_cpu_low_partial(long m, long n, long k);
 /* Of one head, each thread. */
 size_t rp_cpu_low_attention(int seq, int head_dim);
-/* Pixels whose k-steps of `row` elements are gathered at once; and bytes of these and of the weights of a convolution. */
+/* Pixels whose k-steps of `row` elements are gathered at once; and bytes of these and of the weights of a
+ * convolution. */
 long rp_cpu_low_pixels(long row);
 size_t rp_cpu_low_conv(const struct rp_conv *c, enum rp_op op);

@@ -1,5 +1,5 @@
-/* Attention in mixed precision: one head of one sample at a time, queries in blocks. Compiled once per instruction set by
- * ops_<isa>.c.
+/* Attention in mixed precision: one head of one sample at a time, queries in blocks. Compiled once per instruction set
+ * by ops_<isa>.c.
  *
  * Forward, the scores of a block against all its keys exist at once; the maximum, the sums of exponentials and the
  * context then stream over tiles of RP_LOW_KEYS keys, as ops/NUMERICS.md has it. Backward, dk and dv are chains over
@@ -53,10 +53,11 @@ static struct low_head low_head_of(const struct low_attention_job *o, int part, 
 {
     const struct rp_attention *a = o->a;
     const long b = part / a->heads, h = part % a->heads, width = (long)a->heads * a->head_dim;
-    struct low_head x = {.a = a, .cpu = o->cpu, .arithmetic = o->arithmetic, .dim = a->head_dim, .seq = a->seq, .width = width,
-                         .ld = 3 * width, .x0 = b * a->seq * 3 * width + h * a->head_dim, .o0 = b * a->seq * width + h * a->head_dim,
-                         .row0 = (b * a->heads + h) * a->seq};
-    const size_t rows = (size_t)x.seq * (size_t)x.dim, block = (size_t)LOW_QUERIES * (size_t)(x.seq > RP_LOW_KEYS ? x.seq : RP_LOW_KEYS);
+    struct low_head x = {.a = a, .cpu = o->cpu, .arithmetic = o->arithmetic, .dim = a->head_dim, .seq = a->seq,
+                         .width = width, .ld = 3 * width, .x0 = b * a->seq * 3 * width + h * a->head_dim,
+                         .o0 = b * a->seq * width + h * a->head_dim, .row0 = (b * a->heads + h) * a->seq};
+    const size_t rows = (size_t)x.seq * (size_t)x.dim,
+                 block = (size_t)LOW_QUERIES * (size_t)(x.seq > RP_LOW_KEYS ? x.seq : RP_LOW_KEYS);
     char *at = (char *)low_scratch(o->cpu) + (size_t)thread * rp_cpu_low_attention(a->seq, a->head_dim);
     x.tiles = o->cpu->scratch + (size_t)thread * rp_tc_scratch(o->cpu->tc);
     x.keys = a->key_mask ? a->key_mask + b * a->seq : NULL;
@@ -79,11 +80,12 @@ static struct low_head low_head_of(const struct low_attention_job *o, int part, 
 }
 
 /* C[m, n] over k, by this thread alone. */
-static void low_multiply(const struct low_head *x, float *c, long ldc, const uint16_t *a, long lda, int ta, const uint16_t *b, long ldb,
-                         int tb, long m, long n, long k, int continues)
+static void low_multiply(const struct low_head *x, float *c, long ldc, const uint16_t *a, long lda, int ta,
+                         const uint16_t *b, long ldb, int tb, long m, long n, long k, int continues)
 {
-    const struct rp_tc_gemm g = {.format = x->arithmetic->format, .tc = x->arithmetic->tc, .ta = ta, .tb = tb, .m = (int)m, .n = (int)n,
-                                 .k = (int)k, .a = a, .lda = lda, .b = b, .ldb = ldb, .c = c, .ldc = ldc, .continues = continues};
+    const struct rp_tc_gemm g = {.format = x->arithmetic->format, .tc = x->arithmetic->tc, .ta = ta, .tb = tb,
+                                 .m = (int)m, .n = (int)n, .k = (int)k, .a = a, .lda = lda, .b = b, .ldb = ldb, .c = c,
+                                 .ldc = ldc, .continues = continues};
     rp_tc_gemm_run(x->cpu->tc, NULL, 1, x->tiles, &g, NULL);
 }
 
@@ -119,8 +121,8 @@ struct low_query {
 };
 
 /* A tile of one query: p [RP_LOW_KEYS] and the factor of what is summed so far. kept: bits, or NULL. */
-static float low_tile_row(uint16_t *p, struct low_query *r, const struct low_head *x, const float *scores, long q, long k0, long n,
-                          const uint8_t *kept)
+static float low_tile_row(uint16_t *p, struct low_query *r, const struct low_head *x, const float *scores, long q,
+                          long k0, long n, const uint8_t *kept)
 {
     float s[RP_LOW_KEYS], e[RP_LOW_KEYS], most = r->most, part[4] = {0};
     uint8_t counts[RP_LOW_KEYS];
@@ -157,13 +159,15 @@ static void low_forward_block(const struct low_attention_job *o, const struct lo
         row[i] = (struct low_query){.most = -__builtin_inff()};
         memset(x->out + i * x->dim, 0, (size_t)x->dim * sizeof *x->out);
         if (drops)
-            decide_first(o->mask + (x->row0 + q0 + i) * mask_ld, &o->decider, x->row0 + q0 + i, x->a->causal ? q0 + i + 1 : x->seq);
+            decide_first(o->mask + (x->row0 + q0 + i) * mask_ld, &o->decider, x->row0 + q0 + i,
+                         x->a->causal ? q0 + i + 1 : x->seq);
     }
     for (long k0 = 0; k0 < keys; k0 += RP_LOW_KEYS) {
         const long wide = keys - k0 < RP_LOW_KEYS ? keys - k0 : RP_LOW_KEYS;
         for (long i = 0; i < n; i++) {
             const uint8_t *kept = drops ? o->mask + (x->row0 + q0 + i) * mask_ld : NULL;
-            const float rescale = low_tile_row(x->p + i * RP_LOW_KEYS, &row[i], x, x->s + i * keys + k0, q0 + i, k0, wide, kept);
+            const float rescale =
+                low_tile_row(x->p + i * RP_LOW_KEYS, &row[i], x, x->s + i * keys + k0, q0 + i, k0, wide, kept);
             for (long d = 0; d < x->dim; d++)
                 x->out[i * x->dim + d] = x->out[i * x->dim + d] * rescale;
         }
@@ -203,7 +207,8 @@ static float low_dot(const float *a, const float *b, long width)
 static void low_backward_row(const struct low_attention_job *o, const struct low_head *x, long q, long i, long keys)
 {
     const float big_d = low_dot(o->d_o + x->o0 + q * x->width, o->o + x->o0 + q * x->width, x->dim);
-    const float most = o->max_in[x->row0 + q], inv = o->inv_in[x->row0 + q], scale = x->a->scale, drop = x->a->drop.scale;
+    const float most = o->max_in[x->row0 + q], inv = o->inv_in[x->row0 + q], scale = x->a->scale,
+                drop = x->a->drop.scale;
     const uint8_t *bits = o->decided ? o->decided + (x->row0 + q) * (rp_mask_stride(x->seq) / 8) : NULL;
     float *restrict s = x->s + i * keys, *restrict dp = x->dp + i * keys;
     for (long k0 = 0; k0 < keys; k0 += RP_LOW_KEYS) {
@@ -264,16 +269,18 @@ static void low_backward_part(void *arg, int part, int thread)
 static void low_attention(struct low_attention_job *o, rp_part_fn part)
 {
     const struct rp_cpu *cpu = o->cpu;
-    RP_BUG_IF(rp_cpu_low_tiles(cpu->isa, cpu->threads) + (size_t)cpu->threads * rp_cpu_low_attention(o->a->seq, o->a->head_dim) >
+    RP_BUG_IF(rp_cpu_low_tiles(cpu->isa, cpu->threads) +
+                  (size_t)cpu->threads * rp_cpu_low_attention(o->a->seq, o->a->head_dim) >
               (size_t)cpu->threads * cpu->scratch_each);
     rp_pool_run(cpu->pool, o->a->batch * o->a->heads, part, o);
 }
 
-static void low_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
-                                  const struct rp_attention *a)
+static void low_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask,
+                                  const float *qkv, const struct rp_attention *a)
 {
-    struct low_attention_job job = {.cpu = rp_cpu_of(dev), .arithmetic = rp_arithmetic_of(dev->numerics), .a = a, .qkv = qkv, .out = o,
-                                    .row_max = row_max, .row_inv = row_inv, .mask = dropout_on(&a->drop) ? mask : NULL,
+    struct low_attention_job job = {.cpu = rp_cpu_of(dev), .arithmetic = rp_arithmetic_of(dev->numerics), .a = a,
+                                    .qkv = qkv, .out = o, .row_max = row_max, .row_inv = row_inv,
+                                    .mask = dropout_on(&a->drop) ? mask : NULL,
                                     .decider = decider_of(&a->drop, a->seq)};
     job.decider.before = (long)a->first_head * a->seq;
     low_attention(&job, low_forward_part);
@@ -282,9 +289,9 @@ static void low_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
 static void low_attention_backward(struct rp_dev *dev, const struct rp_attention_grad *g)
 {
     const struct rp_attention *a = g->a;
-    struct low_attention_job job = {.cpu = rp_cpu_of(dev), .arithmetic = rp_arithmetic_of(dev->numerics), .a = a, .qkv = g->qkv,
-                                    .d_o = g->d_o, .o = g->o, .out = g->dqkv, .max_in = g->row_max, .inv_in = g->row_inv,
-                                    .decided = dropout_on(&a->drop) ? g->mask : NULL};
+    struct low_attention_job job = {.cpu = rp_cpu_of(dev), .arithmetic = rp_arithmetic_of(dev->numerics), .a = a,
+                                    .qkv = g->qkv, .d_o = g->d_o, .o = g->o, .out = g->dqkv, .max_in = g->row_max,
+                                    .inv_in = g->row_inv, .decided = dropout_on(&a->drop) ? g->mask : NULL};
     low_attention(&job, low_backward_part);
     cpu_colsum(dev, g->dbias, g->dqkv, a->batch * a->seq, 3 * a->heads * a->head_dim, g->work);
 }

@@ -66,7 +66,8 @@ static void *low_scratch(struct rp_cpu *cpu)
 /* partial: rp_cpu_low_partial() bytes. */
 static void low_product(struct low_product *p, float *partial)
 {
-    const long pieces = p->g.k > p->length ? (p->g.k + p->length - 1) / p->length : 1, most = rp_cpu_low_rows(pieces, p->g.n);
+    const long pieces = p->g.k > p->length ? (p->g.k + p->length - 1) / p->length : 1,
+               most = rp_cpu_low_rows(pieces, p->g.n);
     const long k = p->g.k;
     for (long row = 0; row < p->g.m; row += most) {
         const long rows = p->g.m - row < most ? p->g.m - row : most;
@@ -103,7 +104,8 @@ static void low_pack_part(void *arg, int part, int thread)
     low_convert(o->dst + part * o->width, o->src + part * o->ld, o->width, o->format);
 }
 
-static uint16_t *low_pack(struct rp_cpu *cpu, void *memory, const float *src, long rows, long width, long ld, enum rp_tc_format format)
+static uint16_t *low_pack(struct rp_cpu *cpu, void *memory, const float *src, long rows, long width, long ld,
+                          enum rp_tc_format format)
 {
     struct low_pack_job o = {memory, src, ld, width, format};
     rp_pool_run(cpu->pool, (int)rows, low_pack_part, &o);
@@ -114,17 +116,20 @@ static void low_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     const struct rp_arithmetic *arithmetic = rp_arithmetic_of(dev->numerics);
-    const size_t a_bytes = rp_low_aligned((size_t)g->m * (size_t)g->k * 2), b_bytes = rp_low_aligned((size_t)g->n * (size_t)g->k * 2);
+    const size_t a_bytes = rp_low_aligned((size_t)g->m * (size_t)g->k * 2),
+                 b_bytes = rp_low_aligned((size_t)g->n * (size_t)g->k * 2);
     char *memory = low_scratch(cpu);
     if (g->m <= 0 || g->n <= 0)
         return;
     RP_BUG_IF(rp_cpu_low_tiles(cpu->isa, cpu->threads) + a_bytes + b_bytes + rp_cpu_low_partial(g->m, g->n, g->k) >
               (size_t)cpu->threads * cpu->scratch_each);
     const long a_rows = g->ta ? g->k : g->m, b_rows = g->tb ? g->n : g->k;
-    struct low_product p = {.cpu = cpu, .c = g->c, .ldc = g->ldc, .bias = g->bias, .add = g->add, .ldadd = g->ldadd, .f32 = g->c32 != NULL};
+    struct low_product p = {
+        .cpu = cpu, .c = g->c, .ldc = g->ldc, .bias = g->bias, .add = g->add, .ldadd = g->ldadd, .f32 = g->c32 != NULL};
     p.length = g->ta ? rp_low_segment(g->m, g->n, g->k) : RP_LOW_CHAIN;
     p.tree = g->ta;
-    p.g = (struct rp_tc_gemm){.format = arithmetic->format, .tc = arithmetic->tc, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k};
+    p.g = (struct rp_tc_gemm){
+        .format = arithmetic->format, .tc = arithmetic->tc, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k};
     p.g.lda = g->ta ? g->m : g->k;
     p.g.ldb = g->tb ? g->k : g->n;
     p.g.a = low_pack(cpu, memory, g->a, a_rows, p.g.lda, g->lda, arithmetic->format);
@@ -187,9 +192,11 @@ static void low_taken_part(void *arg, int part, int thread)
     for (long kh = 0; kh < c->kernel_h; kh++)
         for (long kw = 0; kw < c->kernel_w; kw++) {
             const long h = ih + c->pad_top - kh, w = iw + c->pad_left - kw;
-            if (h >= 0 && w >= 0 && h % c->stride == 0 && w % c->stride == 0 && h / c->stride < c->out_h && w / c->stride < c->out_w)
+            if (h >= 0 && w >= 0 && h % c->stride == 0 && w % c->stride == 0 && h / c->stride < c->out_h &&
+                w / c->stride < c->out_w)
                 memcpy(dst + kh * o->row + kw * o->each,
-                       o->image + ((n * c->out_h + h / c->stride) * c->out_w + w / c->stride) * c->out_c, (size_t)c->out_c * sizeof *dst);
+                       o->image + ((n * c->out_h + h / c->stride) * c->out_w + w / c->stride) * c->out_c,
+                       (size_t)c->out_c * sizeof *dst);
         }
 }
 
@@ -203,8 +210,8 @@ static void low_weights_part(void *arg, int part, int thread)
     memset(dst, 0, (size_t)o->k * sizeof *dst);
     for (long kh = 0; kh < c->kernel_h; kh++)
         for (long kw = 0; kw < c->kernel_w; kw++)
-            low_convert(dst + kh * o->row + kw * o->each, o->w + ((part * c->kernel_h + kh) * c->kernel_w + kw) * c->in_c, c->in_c,
-                        o->format);
+            low_convert(dst + kh * o->row + kw * o->each,
+                        o->w + ((part * c->kernel_h + kh) * c->kernel_w + kw) * c->in_c, c->in_c, o->format);
 }
 
 /* Weights of one (kh, kw): rows [out_c][in_c]. */
@@ -215,7 +222,8 @@ static void low_turned_part(void *arg, int part, int thread)
     const long kh = part / c->kernel_w, kw = part % c->kernel_w, tap = kh * o->row + kw * o->each;
     (void)thread;
     for (long i = 0; i < c->out_c; i++)
-        low_convert(o->weights + (tap + i) * c->in_c, o->w + ((i * c->kernel_h + kh) * c->kernel_w + kw) * c->in_c, c->in_c, o->format);
+        low_convert(o->weights + (tap + i) * c->in_c, o->w + ((i * c->kernel_h + kh) * c->kernel_w + kw) * c->in_c,
+                    c->in_c, o->format);
 }
 
 /* Where the parts of the scratch are; rp_cpu_low_conv() adds up the same sizes. */
@@ -240,21 +248,25 @@ static struct low_conv_room low_conv_room(struct rp_cpu *cpu, size_t image, size
 static struct low_product low_conv_product(struct rp_dev *dev)
 {
     const struct rp_arithmetic *arithmetic = rp_arithmetic_of(dev->numerics);
-    return (struct low_product){.cpu = rp_cpu_of(dev), .length = RP_LOW_CHAIN, .g = {.format = arithmetic->format, .tc = arithmetic->tc}};
+    return (struct low_product){
+        .cpu = rp_cpu_of(dev), .length = RP_LOW_CHAIN, .g = {.format = arithmetic->format, .tc = arithmetic->tc}};
 }
 
 static void low_check_room(const struct rp_cpu *cpu, const struct rp_conv *c, enum rp_op op)
 {
-    RP_BUG_IF(rp_cpu_low_tiles(cpu->isa, cpu->threads) + rp_cpu_low_conv(c, op) > (size_t)cpu->threads * cpu->scratch_each);
+    RP_BUG_IF(rp_cpu_low_tiles(cpu->isa, cpu->threads) + rp_cpu_low_conv(c, op) >
+              (size_t)cpu->threads * cpu->scratch_each);
 }
 
 static void low_conv_forward(struct rp_dev *dev, float *y, const float *x, const float *w, const struct rp_conv *c)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     struct low_product p = low_conv_product(dev);
-    const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c), row = rp_low_row(c->kernel_w, c->in_c);
+    const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c),
+               row = rp_low_row(c->kernel_w, c->in_c);
     const long k = c->kernel_h * row, most = rp_cpu_low_pixels(k);
-    const struct low_conv_room room = low_conv_room(cpu, (size_t)(inputs * c->in_c), (size_t)(c->out_c * k), (size_t)(most * k));
+    const struct low_conv_room room =
+        low_conv_room(cpu, (size_t)(inputs * c->in_c), (size_t)(c->out_c * k), (size_t)(most * k));
     struct low_conv_job o = {.c = c, .pixels = room.pixels, .w = w, .weights = room.other, .k = k, .row = row,
                              .each = rp_low_channels(c->in_c), .format = p.g.format};
     low_check_room(cpu, c, RP_OP_conv_forward);
@@ -276,13 +288,16 @@ static void low_conv_forward(struct rp_dev *dev, float *y, const float *x, const
     }
 }
 
-static void low_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
+static void low_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add,
+                           const struct rp_conv *c)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     struct low_product p = low_conv_product(dev);
-    const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c), row = rp_low_row(c->kernel_w, c->out_c);
+    const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c),
+               row = rp_low_row(c->kernel_w, c->out_c);
     const long k = c->kernel_h * row, most = rp_cpu_low_pixels(k);
-    const struct low_conv_room room = low_conv_room(cpu, (size_t)(rows * c->out_c), (size_t)(k * c->in_c), (size_t)(most * k));
+    const struct low_conv_room room =
+        low_conv_room(cpu, (size_t)(rows * c->out_c), (size_t)(k * c->in_c), (size_t)(most * k));
     struct low_conv_job o = {.c = c, .pixels = room.pixels, .w = w, .weights = room.other, .k = k, .row = row,
                              .each = rp_low_channels(c->out_c), .format = p.g.format};
     low_check_room(cpu, c, RP_OP_conv_dgrad);
@@ -312,9 +327,10 @@ static void low_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const
     struct low_product p = low_conv_product(dev);
     const long inputs = (long)c->batch * c->in_h * c->in_w, rows = rp_conv_rows(c), taps = rp_conv_taps(c);
     const long length = rp_low_segment(c->out_c, (int)taps, (int)rows), pieces = (rows + length - 1) / length;
-    const struct low_conv_room room = low_conv_room(cpu, (size_t)(inputs * c->in_c), (size_t)(rows * c->out_c), (size_t)(length * taps));
-    struct low_conv_job o = {.c = c, .pixels = room.pixels, .k = taps, .row = (long)c->kernel_w * c->in_c, .each = c->in_c,
-                             .format = p.g.format};
+    const struct low_conv_room room =
+        low_conv_room(cpu, (size_t)(inputs * c->in_c), (size_t)(rows * c->out_c), (size_t)(length * taps));
+    struct low_conv_job o = {.c = c, .pixels = room.pixels, .k = taps, .row = (long)c->kernel_w * c->in_c,
+                             .each = c->in_c, .format = p.g.format};
     struct low_end_job end = {&p, room.partial, (size_t)c->out_c * (size_t)taps, pieces, 0, c->out_c};
     low_check_room(cpu, c, RP_OP_conv_wgrad);
     o.image = low_pack(cpu, room.image, x, inputs, c->in_c, c->in_c, o.format);

@@ -1,9 +1,9 @@
 /* Mixed precision: rounding to 16 bits. Compiled once per instruction set by ops_<isa>.c.
  *
- * Values of 16 bits lie in memory as the fp32 numbers that they are: the passes over rows and elements are those of strict
- * fp32, and a result is rounded by one pass more. Next to an emulated product, which takes four to seven times as long
- * as one of strict fp32, neither that pass nor the width of memory counts. Operands of products are converted to 16
- * bits, exactly, before they are packed. */
+ * Values of 16 bits lie in memory as the fp32 numbers that they are: the passes over rows and elements are those of
+ * strict fp32, and a result is rounded by one pass more. Next to an emulated product, which takes four to seven times
+ * as long as one of strict fp32, neither that pass nor the width of memory counts. Operands of products are converted
+ * to 16 bits, exactly, before they are packed. */
 
 #include "ops/low.h"
 
@@ -95,7 +95,8 @@ RP_LANE uint16x4_t low_bits(vf x, enum rp_tc_format format)
 }
 RP_LANE vf low_value(uint16x4_t bits, enum rp_tc_format format)
 {
-    return format == RP_TC_FP16 ? vcvt_f32_f16(vreinterpret_f16_u16(bits)) : vreinterpretq_f32_u32(vshll_n_u16(bits, 16));
+    return format == RP_TC_FP16 ? vcvt_f32_f16(vreinterpret_f16_u16(bits))
+                                : vreinterpretq_f32_u32(vshll_n_u16(bits, 16));
 }
 RP_LANE vf low_vector(vf x, enum rp_tc_format format)
 {

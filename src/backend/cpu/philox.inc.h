@@ -23,9 +23,9 @@ static int dropout_on(const struct rp_dropout *drop)
     return drop && drop->threshold != 0;
 }
 
-/* 128 decisions from 32 counters whose word 0 starts at `c` (a multiple of 32). A 64-bit lane holds one counter word in its low
- * half; the high half is whatever the last product left there and is never read. Counters are dealt to the lanes so that
- * the final interleaving of the four output words is two unpack instructions inside 128-bit lanes. */
+/* 128 decisions from 32 counters whose word 0 starts at `c` (a multiple of 32). A 64-bit lane holds one counter word in
+ * its low half; the high half is whatever the last product left there and is never read. Counters are dealt to the
+ * lanes so that the final interleaving of the four output words is two unpack instructions inside 128-bit lanes. */
 #if W == 16
 RP_LANE void decide_128(uint8_t *bits, const struct decider *d, uint32_t c, uint32_t sample)
 {
@@ -112,7 +112,8 @@ RP_LANE void decide_128(uint8_t *bits, const struct decider *d, uint32_t c, uint
 }
 #endif
 
-/* The first `columns` decisions of one row of the tensor, into its stride/8 bytes of mask; the bits after them are 0. */
+/* The first `columns` decisions of one row of the tensor, into its stride/8 bytes of mask; the bits after them are
+ * 0. */
 static void decide_first(uint8_t *row_mask, const struct decider *d, long row, long columns)
 {
     uint32_t sample = d->drop->first_sample + (uint32_t)(row / d->drop->rows_per_sample);

@@ -1,6 +1,6 @@
 /* Activations, optimizers, and sums over whole tensors.
- * Compiled once per instruction set by ops_<isa>.c. Loops over functions.h have no dependence between elements (ivdep): in and out
- * are the same tensor or do not overlap. */
+ * Compiled once per instruction set by ops_<isa>.c. Loops over functions.h have no dependence between elements (ivdep):
+ * in and out are the same tensor or do not overlap. */
 
 #define RUN 4096 /* elements handed to a thread at a time, and to a function between two vector passes */
 
@@ -56,7 +56,8 @@ static void run_tanh_backward(float *dx, const float *dy, const float *y, long n
 }
 
 /* A gradient and the column sums of its 64-row block, row by row while the row is in the cache. */
-RP_LANE void act_backward_block(const struct act_job *o, int part, void (*run)(float *, const float *, const float *, long))
+RP_LANE void act_backward_block(const struct act_job *o, int part,
+                                void (*run)(float *, const float *, const float *, long))
 {
     const long r0 = (long)part * RP_COLSUM_ROWS, width = o->width;
     float *sum = o->work + part * width;
@@ -69,35 +70,36 @@ RP_LANE void act_backward_block(const struct act_job *o, int part, void (*run)(f
 }
 
 /* cpu_<name>_forward() and cpu_<name>_backward(), which makes its gradient from `kept`: the input, or the output. */
-#define ACTIVATION(name)                                                                                                                   \
-    static void name##_part(void *arg, int part, int thread)                                                                               \
-    {                                                                                                                                      \
-        const struct act_job *o = arg;                                                                                                     \
-        long all = o->rows * o->width, i = (long)part * RUN;                                                                               \
-        (void)thread;                                                                                                                      \
-        run_##name(o->out + i, o->x + i, all - i < RUN ? all - i : RUN);                                                                   \
-    }                                                                                                                                      \
-    static void cpu_##name##_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)                                    \
-    {                                                                                                                                      \
-        struct act_job o = {.out = y, .x = x, .rows = rows, .width = width};                                                               \
-        rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(o.rows *o.width, RUN), name##_part, &o);                                               \
-        low_store(dev, y, (size_t)rows * (size_t)width);                                                                                   \
-    }                                                                                                                                      \
-    static void name##_backward_part(void *arg, int part, int thread)                                                                      \
-    {                                                                                                                                      \
-        (void)thread;                                                                                                                      \
-        act_backward_block(arg, part, run_##name##_backward);                                                                              \
-    }                                                                                                                                      \
-    static void cpu_##name##_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *kept, int rows,           \
-                                      int width, float *work)                                                                              \
-    {                                                                                                                                      \
-        struct act_job o = {dx, dy, kept, work, rows, width};                                                                              \
-        rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, RP_COLSUM_ROWS), name##_backward_part, &o);                                      \
-        if (rp_is_mixed(dev->numerics)) {                                                                                                  \
-            low_store(dev, dx, (size_t)rows * (size_t)width);                                                                              \
-            cpu_colsum(dev, dbias, dx, rows, width, work); /* of what is stored */                                                         \
-        } else                                                                                                                             \
-            colsum_finish(rp_cpu_of(dev), 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);                              \
+#define ACTIVATION(name)                                                                                               \
+    static void name##_part(void *arg, int part, int thread)                                                           \
+    {                                                                                                                  \
+        const struct act_job *o = arg;                                                                                 \
+        long all = o->rows * o->width, i = (long)part * RUN;                                                           \
+        (void)thread;                                                                                                  \
+        run_##name(o->out + i, o->x + i, all - i < RUN ? all - i : RUN);                                               \
+    }                                                                                                                  \
+    static void cpu_##name##_forward(struct rp_dev *dev, float *y, const float *x, int rows, int width)                \
+    {                                                                                                                  \
+        struct act_job o = {.out = y, .x = x, .rows = rows, .width = width};                                           \
+        rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(o.rows *o.width, RUN), name##_part, &o);                           \
+        low_store(dev, y, (size_t)rows * (size_t)width);                                                               \
+    }                                                                                                                  \
+    static void name##_backward_part(void *arg, int part, int thread)                                                  \
+    {                                                                                                                  \
+        (void)thread;                                                                                                  \
+        act_backward_block(arg, part, run_##name##_backward);                                                          \
+    }                                                                                                                  \
+    static void cpu_##name##_backward(struct rp_dev *dev, float *dx, float *dbias, const float *dy, const float *kept, \
+                                      int rows,                                                                        \
+                                      int width, float *work)                                                          \
+    {                                                                                                                  \
+        struct act_job o = {dx, dy, kept, work, rows, width};                                                          \
+        rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, RP_COLSUM_ROWS), name##_backward_part, &o);                  \
+        if (rp_is_mixed(dev->numerics)) {                                                                              \
+            low_store(dev, dx, (size_t)rows * (size_t)width);                                                          \
+            cpu_colsum(dev, dbias, dx, rows, width, work); /* of what is stored */                                     \
+        } else                                                                                                         \
+            colsum_finish(rp_cpu_of(dev), 1, (float *const[3]){dbias}, (float *const[3]){work}, rows, width);          \
     }
 ACTIVATION(gelu)
 ACTIVATION(gelu_tanh)
@@ -248,7 +250,8 @@ static void lamb_part(void *arg, int part, int thread)
     adam_choose(arg, part, 1);
 }
 
-static void cpu_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n, const struct rp_adam *a)
+static void cpu_adam_update(struct rp_dev *dev, float *w, float *m, float *v, const float *g, size_t n,
+                            const struct rp_adam *a)
 {
     struct tensor_job o = {.w = w, .m = m, .v = v, .a = w, .b = g, .n = n, .adam = a};
     rp_pool_run(rp_cpu_of(dev)->pool, parts_of(n), adam_part, &o);
@@ -266,7 +269,8 @@ static void lamb_apply_part(void *arg, int part, int thread)
     const struct tensor_job *o = arg;
     size_t i = (size_t)part * RUN;
     (void)thread;
-    EACH_VECTOR(part_of(o->n, part), { vput(o->w + i + j, vfnma(vset1(o->value), vget(o->a + i + j, n), vget(o->w + i + j, n)), n); });
+    EACH_VECTOR(part_of(o->n, part),
+                { vput(o->w + i + j, vfnma(vset1(o->value), vget(o->a + i + j, n), vget(o->w + i + j, n)), n); });
 }
 
 static void cpu_lamb_apply(struct rp_dev *dev, float *w, const float *u, const float *sums, float lr, size_t n)
@@ -284,7 +288,8 @@ static void sgd_part(void *arg, int part, int thread)
     const size_t i = (size_t)part * RUN;
     float *w = o->w + i, *m = o->m + i;
     const float *g = o->a + i;
-    const vf scale = vset1(a->grad_scale), momentum = vset1(a->momentum), wd = vset1(a->weight_decay), lr = vset1(a->lr);
+    const vf scale = vset1(a->grad_scale), momentum = vset1(a->momentum), wd = vset1(a->weight_decay),
+             lr = vset1(a->lr);
     (void)thread;
     EACH_VECTOR(part_of(o->n, part), {
         const vf old = vget(w + j, n);
@@ -311,7 +316,8 @@ static void lars_part(void *arg, int part, int thread)
     const size_t i = (size_t)part * RUN;
     float *w = o->w + i, *m = o->m + i;
     const float *g = o->a + i;
-    const vf scale = vset1(a->grad_scale), momentum = vset1(a->momentum), wd = vset1(a->weight_decay), rate = vset1(o->value);
+    const vf scale = vset1(a->grad_scale), momentum = vset1(a->momentum), wd = vset1(a->weight_decay),
+             rate = vset1(o->value);
     (void)thread;
     EACH_VECTOR(part_of(o->n, part), {
         const vf old = vget(w + j, n);
@@ -328,7 +334,8 @@ static void lars_part(void *arg, int part, int thread)
     });
 }
 
-static void cpu_lars_update(struct rp_dev *dev, float *w, float *m, const float *g, const float *sums, size_t n, const struct rp_lars *a)
+static void cpu_lars_update(struct rp_dev *dev, float *w, float *m, const float *g, const float *sums, size_t n,
+                            const struct rp_lars *a)
 {
     float trust = 1.0f;
     if (a->adapt) {
@@ -408,7 +415,8 @@ static void init_part(void *arg, int part, int thread)
     memcpy(o->w + 4 * c, z, (left < 4 * INIT_COUNTERS ? left : 4 * INIT_COUNTERS) * sizeof *z);
 }
 
-static void cpu_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor, int truncated)
+static void cpu_init_normal(struct rp_dev *dev, float *w, size_t n, float std, uint64_t seed, uint32_t tensor,
+                            int truncated)
 {
     struct init_job o = {w, n, std, seed, tensor, truncated};
     rp_pool_run(rp_cpu_of(dev)->pool, (int)((n + 4 * INIT_COUNTERS - 1) / (4 * INIT_COUNTERS)), init_part, &o);

@@ -4,13 +4,14 @@
  *
  *     ticket:  | number of the job, 32 bits | parts not yet taken, 32 bits |
  *
- * A thread takes a part by compare-and-swap from (job, left) to (job, left - 1). While a part of a job is still to be taken
- * the job cannot end, so fn, arg and parts, read before a successful swap, belong to that job; a thread that comes late finds
- * nothing left or fails the swap. Nobody waits for a thread that took no part: other processes may hold its CPU.
+ * A thread takes a part by compare-and-swap from (job, left) to (job, left - 1). While a part of a job is still to be
+ * taken the job cannot end, so fn, arg and parts, read before a successful swap, belong to that job; a thread that
+ * comes late finds nothing left or fails the swap. Nobody waits for a thread that took no part: other processes may
+ * hold its CPU.
  *
- * Sleeping: threads wait on `epoch`, which changes with every job; the caller waits on `done`, the count of finished parts.
- * Both spin first, for some ten microseconds: the gap between two operations of a training step is shorter than that, and a
- * longer spin would only take the CPU from other processes.
+ * Sleeping: threads wait on `epoch`, which changes with every job; the caller waits on `done`, the count of finished
+ * parts. Both spin first, for some ten microseconds: the gap between two operations of a training step is shorter than
+ * that, and a longer spin would only take the CPU from other processes.
  */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/float_mode.h"
@@ -174,7 +175,8 @@ struct rp_pool *rp_pool_new(int threads, struct rp_err *err)
         int had = p->threads;
         rp_pool_free(p);
         errno = e;
-        return rp_fail_null(err, RP_UNAVAILABLE, "cannot start thread %d of %d: %s; try --threads %d", had + 1, threads, strerror(e), had);
+        return rp_fail_null(err, RP_UNAVAILABLE, "cannot start thread %d of %d: %s; try --threads %d", had + 1, threads,
+                            strerror(e), had);
     }
     return p;
 }

@@ -8,8 +8,8 @@ static int blocks_of(long n, long size)
 
 /* ---- column sums ---- */
 
-/* work[span rows ..] += in the shape of the balanced tree: merging aligned neighbours of 1, 2, 4, ... blocks splits at the largest
- * power of two below n. The sum ends in row 0 and goes to dst. */
+/* work[span rows ..] += in the shape of the balanced tree: merging aligned neighbours of 1, 2, 4, ... blocks splits at
+ * the largest power of two below n. The sum ends in row 0 and goes to dst. */
 struct colsum_job {
     float *dst[3], *work[3];
     long blocks, width;
@@ -31,7 +31,8 @@ static void colsum_part(void *arg, int part, int thread)
 }
 
 /* dst[i] for the first `sums` of the 64-row sums in work[i]. */
-static void colsum_finish(struct rp_cpu *cpu, int sums, float *const dst[3], float *const work[3], long rows, long width)
+static void colsum_finish(struct rp_cpu *cpu, int sums, float *const dst[3], float *const work[3], long rows,
+                          long width)
 {
     struct colsum_job c = {.blocks = blocks_of(rows, RP_COLSUM_ROWS), .width = width};
     for (int i = 0; i < sums; i++) {
@@ -128,8 +129,9 @@ static void embed_part(void *arg, int part, int thread)
     }
 }
 
-static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids, const int32_t *position_ids,
-                              const float *word, const float *type, const float *position, int rows, int seq, int width)
+static void cpu_embed_forward(struct rp_dev *dev, float *z, const int32_t *ids, const int32_t *type_ids,
+                              const int32_t *position_ids, const float *word, const float *type, const float *position,
+                              int rows, int seq, int width)
 {
     struct embed_job o = {z, ids, type_ids, position_ids, word, type, position, rows, seq, width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), embed_part, &o);
@@ -145,7 +147,8 @@ struct norm_job {
 };
 
 /* kept holds z, and then xhat unless keeps_sum; the row stays in the first-level cache for the three passes. */
-RP_LANE float norm_row(float *y, float *kept, float mean, const float *gamma, const float *beta, float eps, long width, const int keeps_sum)
+RP_LANE float norm_row(float *y, float *kept, float mean, const float *gamma, const float *beta, float eps, long width,
+                       const int keeps_sum)
 {
     struct sum128 s;
     const vf vmean = vset1(mean);
@@ -212,7 +215,8 @@ static void norm_part(void *arg, int part, int thread)
 }
 
 /* dst = dropout(src). */
-static void drop_rows(struct rp_dev *dev, float *dst, uint8_t *mask, const float *src, const struct rp_dropout *drop, int rows, int width);
+static void drop_rows(struct rp_dev *dev, float *dst, uint8_t *mask, const float *src, const struct rp_dropout *drop,
+                      int rows, int width);
 
 /* The sum is stored before it is normalised. */
 static void low_residual_layernorm(struct rp_dev *dev, const struct rp_layernorm *n)
@@ -260,7 +264,9 @@ RP_LANE void apply_row(const struct rp_layernorm *o, long r, const int of_sum)
     const vf mean = vset1(of_sum ? o->mean[r] : 0.0f), rstd = vset1(of_sum ? o->rstd[r] : 0.0f);
     float *y = o->y + r * o->width;
     const float *kept = o->kept + r * o->width;
-    EACH_VECTOR(o->width, { vput(y + j, vfma(xhat_of(kept + j, mean, rstd, n, of_sum), vget(o->gamma + j, n), vget(o->beta + j, n)), n); });
+    EACH_VECTOR(o->width, {
+        vput(y + j, vfma(xhat_of(kept + j, mean, rstd, n, of_sum), vget(o->gamma + j, n), vget(o->beta + j, n)), n);
+    });
 }
 
 static void apply_part(void *arg, int part, int thread)
@@ -282,7 +288,8 @@ static void cpu_layernorm_apply(struct rp_dev *dev, const struct rp_layernorm *n
 }
 
 /* One row of the 64-row block whose sums are dgamma, dbeta, dbias. */
-RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dgamma, float *dbeta, float *dbias, const int of_sum)
+RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dgamma, float *dbeta, float *dbias,
+                           const int of_sum)
 {
     const long width = o->width;
     const float *dy = o->dy + r * width, *kept = o->kept + r * width, *gamma = o->gamma;
@@ -340,8 +347,8 @@ static void norm_back_part(void *arg, int part, int thread)
             norm_back_row(o, r, dgamma, dbeta, dbias, 0);
 }
 
-static void cpu_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask, const struct rp_dropout *drop,
-                                 int rows, int width);
+static void cpu_dropout_backward(struct rp_dev *dev, float *dx, const float *dy, const uint8_t *mask,
+                                 const struct rp_dropout *drop, int rows, int width);
 
 static void cpu_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm_grad *g)
 {
@@ -401,14 +408,15 @@ static void dropout_part(void *arg, int part, int thread)
     }
 }
 
-static void drop_rows(struct rp_dev *dev, float *dst, uint8_t *mask, const float *src, const struct rp_dropout *drop, int rows, int width)
+static void drop_rows(struct rp_dev *dev, float *dst, uint8_t *mask, const float *src, const struct rp_dropout *drop,
+                      int rows, int width)
 {
     struct dropout_job o = {dst, src, mask, NULL, decider_of(drop, width), rows, width};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 16), dropout_part, &o);
 }
 
-static void cpu_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x, const struct rp_dropout *drop,
-                                int rows, int width)
+static void cpu_dropout_forward(struct rp_dev *dev, float *y, uint8_t *mask, const float *x,
+                                const struct rp_dropout *drop, int rows, int width)
 {
     drop_rows(dev, y, mask, x, drop, rows, width);
     low_store(dev, y, (size_t)rows * (size_t)width);
@@ -459,7 +467,8 @@ static void columns_part(void *arg, int part, int thread)
         memcpy(o->dst + r * o->ldd, o->src + r * o->lds, (size_t)o->cols);
 }
 
-static void cpu_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols, int bytes)
+static void cpu_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols,
+                             int bytes)
 {
     struct columns_job o = {dst, src, ldd * bytes, lds * bytes, rows, (long)cols * bytes};
     rp_pool_run(rp_cpu_of(dev)->pool, blocks_of(rows, 32), columns_part, &o);
@@ -475,7 +484,8 @@ struct row_sums_job {
 };
 
 /* 128 columns of one group: a binary counter of partial sums, merged as soon as two neighbours have the same size. */
-static void group_sum(float *dst, const float *src, const int32_t *source, long count, long width, long cols, int add, float *stack)
+static void group_sum(float *dst, const float *src, const int32_t *source, long count, long width, long cols, int add,
+                      float *stack)
 {
     int top = 0;
     for (long i = 0; i < count; i++) {
@@ -515,9 +525,11 @@ static void row_sums_part(void *arg, int part, int thread)
     }
 }
 
-static void cpu_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups, int width, int add)
+static void cpu_row_sums(struct rp_dev *dev, float *dst, const float *src, const struct rp_row_groups *groups,
+                         int width, int add)
 {
-    struct row_sums_job o = {.cpu = rp_cpu_of(dev), .dst = dst, .src = src, .groups = groups, .width = width, .add = add};
+    struct row_sums_job o = {
+        .cpu = rp_cpu_of(dev), .dst = dst, .src = src, .groups = groups, .width = width, .add = add};
     RP_BUG_IF(o.cpu->scratch_each < RP_CPU_ROW_SUMS_SCRATCH);
     o.items = (long)groups->n * blocks_of(width, 128);
     o.batch = o.items > 512 ? 16 : 1;

@@ -4,7 +4,8 @@
 #include "backend/cpu/tc_recorded.h"
 
 /* In mixed precision: products that were recorded on GPUs with these sums. */
-static void test_recorded(enum rp_isa isa, enum rp_numerics n, const struct rp_case_watch *progress, json_t *report, struct rp_err *first)
+static void test_recorded(enum rp_isa isa, enum rp_numerics n, const struct rp_case_watch *progress, json_t *report,
+                          struct rp_err *first)
 {
     const struct rp_arithmetic *a = rp_arithmetic_of(n);
     struct rp_err difference = {0};
@@ -20,7 +21,8 @@ static void test_recorded(enum rp_isa isa, enum rp_numerics n, const struct rp_c
 }
 
 /* In one arithmetic; *first is set if anything differs and it was not set before. */
-static int test_numerics(enum rp_numerics n, const struct rp_case_watch *progress, json_t *report, struct rp_err *first, struct rp_err *err)
+static int test_numerics(enum rp_numerics n, const struct rp_case_watch *progress, json_t *report, struct rp_err *first,
+                         struct rp_err *err)
 {
     const struct rp_backend *cpu = &rp_backend_cpu;
     struct rp_err e;
@@ -46,7 +48,8 @@ int rp_ops_selftest(int mixed, const struct rp_case_watch *progress, json_t **re
     struct rp_err first = {0};
     *report = json_array();
     for (int n = 0; n < RP_NUMERICS_COUNT; n++)
-        if (rp_is_mixed((enum rp_numerics)n) == mixed && test_numerics((enum rp_numerics)n, progress, *report, &first, err) < 0)
+        if (rp_is_mixed((enum rp_numerics)n) == mixed &&
+            test_numerics((enum rp_numerics)n, progress, *report, &first, err) < 0)
             return -1;
     if (first.code == RP_OK)
         return 0;

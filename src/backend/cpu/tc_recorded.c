@@ -43,21 +43,24 @@ static void multiply(uint32_t *c, const struct recorded *r, enum rp_isa isa, enu
     char *scratch = memory + (64 - (uintptr_t)memory % 64) % 64;
     for (int i = 0; i < LINES; i++)
         c[i * LINES + i] = r->addend[i];
-    const struct rp_tc_gemm g = {.format = format, .tc = tc, .tb = 1, .m = LINES, .n = LINES, .k = tc.products, .a = r->a, .lda = tc.products,
-                                 .b = r->b, .ldb = tc.products, .c = (float *)c, .ldc = LINES, .continues = 1};
+    const struct rp_tc_gemm g = {.format = format, .tc = tc, .tb = 1, .m = LINES, .n = LINES, .k = tc.products,
+                                 .a = r->a, .lda = tc.products, .b = r->b, .ldb = tc.products, .c = (float *)c,
+                                 .ldc = LINES, .continues = 1};
     rp_tc_gemm_run(kernel, NULL, 1, scratch, &g, NULL);
 }
 
-static void compare(struct rp_tc_recorded *out, const struct recorded *r, int line, const char *by, uint32_t is, struct rp_err *difference)
+static void compare(struct rp_tc_recorded *out, const struct recorded *r, int line, const char *by, uint32_t is,
+                    struct rp_err *difference)
 {
     if (is == r->result[line])
         return;
     if (!out->failed++)
-        (void)!rp_fail(difference, RP_MISMATCH, "%.*s, line %d: by %s 0x%08x, recorded 0x%08x", (int)strcspn(r->name, "."), r->name, line + 1, by,
-                       is, r->result[line]);
+        (void)!rp_fail(difference, RP_MISMATCH, "%.*s, line %d: by %s 0x%08x, recorded 0x%08x",
+                       (int)strcspn(r->name, "."), r->name, line + 1, by, is, r->result[line]);
 }
 
-struct rp_tc_recorded rp_tc_compare_recorded(enum rp_isa isa, enum rp_tc_format format, struct rp_tc tc, struct rp_err *difference)
+struct rp_tc_recorded rp_tc_compare_recorded(enum rp_isa isa, enum rp_tc_format format, struct rp_tc tc,
+                                             struct rp_err *difference)
 {
     struct rp_tc_recorded out = {0};
     RP_FREE struct recorded *r = rp_alloc(sizeof *r);
@@ -68,7 +71,8 @@ struct rp_tc_recorded rp_tc_compare_recorded(enum rp_isa isa, enum rp_tc_format 
         multiply(c, r, isa, format, tc);
         for (int i = 0; i < LINES; i++) {
             const size_t at = (size_t)i * (size_t)tc.products;
-            compare(&out, r, i, "the definition", rp_tc_chain(format, tc, r->a + at, r->b + at, r->addend[i], tc.products), difference);
+            compare(&out, r, i, "the definition",
+                    rp_tc_chain(format, tc, r->a + at, r->b + at, r->addend[i], tc.products), difference);
             compare(&out, r, i, "the kernel", c[i * LINES + i], difference);
         }
         out.gpus++;

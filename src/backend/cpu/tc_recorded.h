@@ -15,4 +15,5 @@ struct rp_tc_recorded {
     int gpus, cases, failed; /* cases: products, each by the definition and by the kernel */
 };
 /* isa: whose kernel. difference: the first product that differs, RP_MISMATCH with GPU, line and both results. */
-struct rp_tc_recorded rp_tc_compare_recorded(enum rp_isa isa, enum rp_tc_format format, struct rp_tc tc, struct rp_err *difference);
+struct rp_tc_recorded rp_tc_compare_recorded(enum rp_isa isa, enum rp_tc_format format, struct rp_tc tc,
+                                             struct rp_err *difference);

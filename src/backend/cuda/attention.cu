@@ -1,11 +1,14 @@
-/* Attention, forward: one block makes the outputs of 8 * rows queries of one head of one sample, in two passes over the keys.
+/* Attention, forward: one block makes the outputs of 8 * rows queries of one head of one sample, in two passes over the
+ * keys.
  *
- *     scores        p[q, k] = (chain over d of q * k) * scale      keys in stages of 64 x 16, three of them in shared memory
+ *     scores        p[q, k] = (chain over d of q * k) * scale      keys in stages of 64 x 16, three of them in shared
+ *                                                                  memory
  *     softmax       in place, a warp four queries at a time        all scores of a query are here: nothing is rescaled
  *     outputs       o[q, d] = chain over k of p * v                values in stages of 16 x 64
  *
- * Heads wider than 64 are processed 64 columns at a time: the chain of a score then continues from its stored value. Keys after the last
- * one attended to are skipped. Stages are copied two ahead; before sm_80 they are loaded one ahead, through registers. */
+ * Heads wider than 64 are processed 64 columns at a time: the chain of a score then continues from its stored value.
+ * Keys after the last one attended to are skipped. Stages are copied two ahead; before sm_80 they are loaded one ahead,
+ * through registers. */
 #include "backend/cuda/attention.cuh"
 #include "ops/philox.h"
 
@@ -214,8 +217,9 @@ RP_DEVICE float largest_of_rows(const float *m, int lane)
     return x + 0.0f;
 }
 
-/* Lanes 8 i .. 8 i + 7 get sum128 of row i, where lane t holds the sums of elements 4 t + j, j < 4, of every 128: halving by 64, 32, 16,
- * 8 and 4 is between lanes 16, 8, 4, 2, 1 apart, by 2 and 1 between j. x + y = y + x, so either partner has the sum's bits. */
+/* Lanes 8 i .. 8 i + 7 get sum128 of row i, where lane t holds the sums of elements 4 t + j, j < 4, of every 128:
+ * halving by 64, 32, 16, 8 and 4 is between lanes 16, 8, 4, 2, 1 apart, by 2 and 1 between j. x + y = y + x, so either
+ * partner has the sum's bits. */
 RP_DEVICE float sums_of_rows(float (*l)[4], int lane)
 {
     float x[4];
@@ -259,7 +263,8 @@ RP_DEVICE uint32_t attended(const struct forward *f, uint32_t on, int row, int k
     return !f->a->causal || n > 3 ? on : n > 0 ? on & ((1u << 8 * n) - 1) : 0;
 }
 
-/* Scores of four rows, the first of them query `row`, become e; m: their largest. Returns, in lanes 8 i .. 8 i + 7, sum128 of row i. */
+/* Scores of four rows, the first of them query `row`, become e; m: their largest. Returns, in lanes 8 i .. 8 i + 7,
+ * sum128 of row i. */
 RP_DEVICE float exponentials(const struct forward *f, float *p, int row, const float *m)
 {
     const int lane = f->me.lane;
@@ -285,7 +290,8 @@ RP_DEVICE float exponentials(const struct forward *f, float *p, int row, const f
     return sums_of_rows(l, lane);
 }
 
-/* Decisions for keys k .. k + 3 of query `row`, as four bits. Those past the sequence, or after a causal query, are 0. */
+/* Decisions for keys k .. k + 3 of query `row`, as four bits. Those past the sequence, or after a causal query, are
+ * 0. */
 RP_DEVICE uint32_t decide(const struct forward *f, uint64_t seed, int row, int k)
 {
     const struct rp_attention_forward_args *a = f->a;
@@ -299,7 +305,8 @@ RP_DEVICE uint32_t decide(const struct forward *f, uint64_t seed, int row, int k
            past;
 }
 
-/* Eight lanes' decisions are a word of the mask: of row i in lanes 2 i and 2 i + 1 of the eight. k: the first key of this lane */
+/* Eight lanes' decisions are a word of the mask: of row i in lanes 2 i and 2 i + 1 of the eight. k: the first key of
+ * this lane */
 RP_DEVICE void put_decisions(const struct forward *f, int row, int k, const uint32_t *four)
 {
     const struct rp_attention_forward_args *a = f->a;
@@ -315,7 +322,8 @@ RP_DEVICE void put_decisions(const struct forward *f, int row, int k, const uint
     }
 }
 
-/* e of four rows, the first of them query `row`, become p after dropout; +0 past the last key, as far as outputs() reads. */
+/* e of four rows, the first of them query `row`, become p after dropout; +0 past the last key, as far as outputs()
+ * reads. */
 RP_DEVICE void probabilities(const struct forward *f, float *p, int row, const float *inv)
 {
     const uint32_t threshold = f->a->threshold;

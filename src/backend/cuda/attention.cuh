@@ -1,16 +1,18 @@
-/* Shared by the attention kernels: the elements of each thread, copies of tiles into shared memory, and the three shapes of product.
+/* Shared by the attention kernels: the elements of each thread, copies of tiles into shared memory, and the three
+ * shapes of product.
  *
- * What:    128 threads; thread (row 0..7, col 0..15) owns queries row + 8 i and, of scores, keys col + 16 j, of a head's columns
- *          4 col + j; j < 4, i < rows. A warp has 4 values of row and 8 of col.
- * Flow:    every tensor has the same layout in shared as in global memory, [row, column], so one copy of a tile serves both of its
- *          products.
+ * What:    128 threads; thread (row 0..7, col 0..15) owns queries row + 8 i and, of scores, keys col + 16 j, of a
+ *          head's columns 4 col + j; j < 4, i < rows. A warp has 4 values of row and 8 of col.
+ * Flow:    every tensor has the same layout in shared as in global memory, [row, column], so one copy of a tile serves
+ *          both of its products.
  * Extend:  attention.h has the sizes.
  *
  *     dots      s[q,k] += sum over d of x[q,d] y[k,d]     both read along d, four d at a time
  *     rows      o[q,d] += sum over k of p[q,k] v[k,d]     p read along k, four k at a time
  *     columns   c[k,d] += sum over q of p[q,k] g[q,d]     p read across q
  *
- * Each accumulator is a chain in ascending order. `rows` is a constant at every call: all of it is unrolled into registers.
+ * Each accumulator is a chain in ascending order. `rows` is a constant at every call: all of it is unrolled into
+ * registers.
  */
 #pragma once
 
@@ -24,16 +26,16 @@ struct att_owner {
     int row, col, lane, warp;
 };
 
-/* x, but the compiler does not know that it is the same each time: values that depend on it are computed again where they are needed,
- * instead of taking registers over a loop. */
+/* x, but the compiler does not know that it is the same each time: values that depend on it are computed again where
+ * they are needed, instead of taking registers over a loop. */
 RP_DEVICE int att_again(int x)
 {
     RP_REMATERIALISE(x);
     return x;
 }
 
-/* Bit 0 of the lane belongs to the column and bits 1 and 2 to the row, so that two lanes whose numbers differ by 1 or 2 read the same
- * address of one of the operands: such 16-byte reads take half the time. */
+/* Bit 0 of the lane belongs to the column and bits 1 and 2 to the row, so that two lanes whose numbers differ by 1 or 2
+ * read the same address of one of the operands: such 16-byte reads take half the time. */
 RP_DEVICE struct att_owner att_owner(void)
 {
     struct att_owner me;
@@ -138,7 +140,8 @@ RP_DEVICE void att_columns(const int steps, float (*c)[4], const float *p, const
     }
 }
 
-/* e^x if bit 0 of `on` is set, else +0; without a branch, so that several are interleaved. A masked score may be above 88. */
+/* e^x if bit 0 of `on` is set, else +0; without a branch, so that several are interleaved. A masked score may be above
+ * 88. */
 RP_DEVICE float att_exp(float x, uint32_t on)
 {
     return r_float(r_bits(r_exp_below(x)) & (0u - (on & 1u)));
@@ -146,14 +149,15 @@ RP_DEVICE float att_exp(float x, uint32_t on)
 
 /* ---- tiles ---- */
 
-/* The part of a tensor, from element `at` on, that is copied to a tile; +0 outside of it. whole: columns come in fours, each 16-byte
- * aligned. */
+/* The part of a tensor, from element `at` on, that is copied to a tile; +0 outside of it. whole: columns come in fours,
+ * each 16-byte aligned. */
 struct att_part {
     const float *from;
     int at, ld, rows, cols, whole;
 };
 
-/* Float4s of a tile per thread, and the row and column of number n of this thread; quads: float4s of a row, a power of two. */
+/* Float4s of a tile per thread, and the row and column of number n of this thread; quads: float4s of a row, a power of
+ * two. */
 #define ATT_FOURS(height, quads) ((height) * (quads) / RP_ATT_THREADS)
 #define ATT_ROW(n, quads) (((int)threadIdx.x + (n) * RP_ATT_THREADS) / (quads))
 #define ATT_COLUMN(quads) ((int)threadIdx.x % (quads) * 4)
@@ -260,7 +264,8 @@ RP_DEVICE float4 att_ended(const float *s)
 
 /* ---- keys ---- */
 
-/* The first key of query `row` of a sample, whose rows begin at `sample` * seq in `first`; 0 without it, and past the sequence. */
+/* The first key of query `row` of a sample, whose rows begin at `sample` * seq in `first`; 0 without it, and past the
+ * sequence. */
 RP_DEVICE int att_first(const int32_t *first, int sample, int seq, int row)
 {
     return first && row < seq ? first[(size_t)sample * (size_t)seq + (size_t)row] : 0;

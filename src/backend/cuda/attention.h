@@ -4,8 +4,8 @@
  *          threads with twice as many queries would copy each tile half as often, which is 2 of 100 instructions of a
  *          main loop, and leave one block on a multiprocessor, with nothing to do while it waits.
  * Flow:    needs.c refuses what no kernel has room for, and plans the workspace: slabs of a forward stream, D and the
- *          strips of pd and ds backward. ops_attention.c chooses a kernel with `rows` (all scores of a query, or a head,
- *          in the shared memory of a block; or streams), and for streams what the workspace holds at a time.
+ *          strips of pd and ds backward. ops_attention.c chooses a kernel with `rows` (all scores of a query, or a
+ *          head, in the shared memory of a block; or streams), and for streams what the workspace holds at a time.
  *          attention.cu, attention_backward.cu, attention_stream.cu and attention_stream_backward.cu divide the shared
  *          memory of the launch.
  * Extend:  another number of rows is a kernel in kernels.def and an entry in the lists of ops_attention.c.
@@ -34,9 +34,11 @@
 #define RP_ATT_FORWARD_SHARED(rows, seq)                                                                               \
     ((RP_ATT_QUERIES(rows) * (RP_ATT_PADDED(seq) / RP_ATT_KEYS * RP_ATT_SQUARE_PITCH + RP_ATT_TILE_PITCH) +            \
       RP_ATT_STAGES * RP_ATT_STAGE) * 4 + RP_ATT_PADDED(seq))
-/* Backward: keys and values, queries and their gradients, a square of probabilities, four words of each query, its D and first key. */
-#define RP_ATT_BACKWARD_SHARED(rows)                                                                              \
-    ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH + RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 6)) * 4)
+/* Backward: keys and values, queries and their gradients, a square of probabilities, four words of each query, its D
+ * and first key. */
+#define RP_ATT_BACKWARD_SHARED(rows)                                                                                   \
+    ((2 * (RP_ATT_KEYS + RP_ATT_QUERIES(rows)) * RP_ATT_TILE_PITCH +                                                   \
+      RP_ATT_QUERIES(rows) * (RP_ATT_SQUARE_PITCH + 6)) * 4)
 
 /* Forward in streams: blocks of a multiprocessor, which registers allow (kernels.def has the same number, which
  * ops_attention.c asserts); bytes of a tile of scores in a slab, see attention_stream.cu. */

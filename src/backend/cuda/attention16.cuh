@@ -1,18 +1,20 @@
 /* Attention with tensor cores, in mixed precision: tiles of 64 keys, as NUMERICS.md has them.
  *
- * What:    what both passes share: copies of tiles, products, and scores in registers. A block has 64 queries or keys of a head and four
- *          warps, each with 16 of those rows; `width`, a constant, is 64 or 128 columns, of which a head may have fewer.
- *          attention16_forward.cuh has the outputs of 64 queries, attention16_backward.cuh dq of 64 queries, or dk and dv of 64 keys.
- * Flow:    every matrix lies in shared memory line by line, as in global memory, for both products that it takes part in
- *          (TC_BY_LINES, TC_BY_ROWS). Scores stay in registers: what a lane has of them is, rounded, its fragment of the product after.
+ * What:    what both passes share: copies of tiles, products, and scores in registers. A block has 64 queries or keys
+ *          of a head and four warps, each with 16 of those rows; `width`, a constant, is 64 or 128 columns, of which a
+ *          head may have fewer. attention16_forward.cuh has the outputs of 64 queries, attention16_backward.cuh dq of
+ *          64 queries, or dk and dv of 64 keys.
+ * Flow:    every matrix lies in shared memory line by line, as in global memory, for both products that it takes part
+ *          in (TC_BY_LINES, TC_BY_ROWS). Scores stay in registers: what a lane has of them is, rounded, its fragment of
+ *          the product after.
  *
  *   lane l of a warp, of 16 rows and 16 columns: rows l / 4 and 8 more; columns 2 (l % 4) and the next, and 8 more
  *
- * That is how sm_75 and later have sums (tc_row(), tc_column()), and the lanes of the contract's four partial sums of a row: column i
- * belongs to sum i % 8 / 2. sm_70 has them elsewhere: there they pass through shared memory (`around`).
+ * That is how sm_75 and later have sums (tc_row(), tc_column()), and the lanes of the contract's four partial sums of a
+ * row: column i belongs to sum i % 8 / 2. sm_70 has them elsewhere: there they pass through shared memory (`around`).
  *
- * Chains: a score is one over the head's columns, an output or a gradient one over keys or queries in ascending order. A tile without any
- * attended key changes nothing, so what is masked as a whole may be left out.
+ * Chains: a score is one over the head's columns, an output or a gradient one over keys or queries in ascending order.
+ * A tile without any attended key changes nothing, so what is masked as a whole may be left out.
  */
 #pragma once
 
@@ -59,7 +61,8 @@ RP_DEVICE struct att16_head att16_head_of(int number, int blocks, const uint8_t 
 
 /* ---- tiles in shared memory ---- */
 
-/* `lines` lines of `width` numbers. from: the first one's; inside: lines of the tensor from there on; dim: columns of a head. */
+/* `lines` lines of `width` numbers. from: the first one's; inside: lines of the tensor from there on; dim: columns of a
+ * head. */
 RP_DEVICE void att16_copy(rp_smem tile, const uint16_t *from, int64_t pitch, int inside, int dim, int fast, const int lines, const int width)
 {
     const int pieces = width / TC_PIECE;
@@ -178,7 +181,8 @@ RP_DEVICE void att16_pack(uint32_t *f, const float *x, float *around, const int 
 #endif
 }
 
-/* of[0], of[1]: a number of row l / 4 and of the row 8 below. to[0], to[1]: the same of the rows of sums in tc_row(0), tc_row(1). */
+/* of[0], of[1]: a number of row l / 4 and of the row 8 below. to[0], to[1]: the same of the rows of sums in tc_row(0),
+ * tc_row(1). */
 RP_DEVICE void att16_rows(float *to, const float *of)
 {
 #if __CUDA_ARCH__ >= 750
@@ -195,7 +199,8 @@ RP_DEVICE void att16_rows(float *to, const float *of)
 #endif
 }
 
-/* 16 rows of a result from `row` on, of which `inside` exist, times factor[pair & 1]; pairs: two numbers are aligned. */
+/* 16 rows of a result from `row` on, of which `inside` exist, times factor[pair & 1]; pairs: two numbers are
+ * aligned. */
 RP_DEVICE void att16_store(uint16_t *to, int64_t pitch, int inside, int dim, int pairs, const float *sum, const float *factor, const int width,
                            const int format)
 {

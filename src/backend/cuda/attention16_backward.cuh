@@ -1,10 +1,11 @@
-/* The backward pass of attention with tensor cores: att16_big_d(), then att16_gradients() for dk and dv of 64 keys, and for dq of 64
- * queries. Both compute scores and probabilities again. */
+/* The backward pass of attention with tensor cores: att16_big_d(), then att16_gradients() for dk and dv of 64 keys, and
+ * for dq of 64 queries. Both compute scores and probabilities again. */
 #pragma once
 
 #include "backend/cuda/attention16.cuh"
 
-/* What both gradients do: own rows, keys or queries, against tiles of the others. Of a pair the score is own row times other row. */
+/* What both gradients do: own rows, keys or queries, against tiles of the others. Of a pair the score is own row times
+ * other row. */
 struct att16_backward {
     const struct rp_attention16_backward_args *a;
     struct att16_head h;
@@ -13,8 +14,8 @@ struct att16_backward {
     int first, row;      /* first own row of the block, of the warp */
 };
 
-/* Of a stage in shared memory, after the matrices: of each query its row_max, row_inv, D and first key; decisions about 64 keys of 64
- * queries, two words each; whether a key is attended to. */
+/* Of a stage in shared memory, after the matrices: of each query its row_max, row_inv, D and first key; decisions about
+ * 64 keys of 64 queries, two words each; whether a key is attended to. */
 #define ATT16_ABOUT (4 * RP_ATT16_LINES)
 #define ATT16_WORDS (2 * RP_ATT16_LINES)
 #define ATT16_EXTRA (ATT16_ABOUT + ATT16_WORDS + RP_ATT16_LINES / 4)
@@ -53,7 +54,8 @@ RP_DEVICE void att16_copy_rows(const struct att16_backward *b, rp_smem to, int l
     }
 }
 
-/* A stage: lines other0 on. The decisions are those of the queries among own or other lines about the 64 keys from k0 on. */
+/* A stage: lines other0 on. The decisions are those of the queries among own or other lines about the 64 keys from k0
+ * on. */
 RP_DEVICE void att16_copy_stage(const struct att16_backward *b, int stage, int other0, const int of_keys, const int width)
 {
     const int lines = att16_other_lines(width), t = (int)threadIdx.x;
@@ -73,7 +75,8 @@ RP_DEVICE void att16_copy_stage(const struct att16_backward *b, int stage, int o
             other0 + t < b->h.seq && (!b->h.keys || b->h.keys[other0 + t]);
 }
 
-/* Of a score and of what the output's gradient gives for it: the gradient of the score and the probability after dropout, in their places. */
+/* Of a score and of what the output's gradient gives for it: the gradient of the score and the probability after
+ * dropout, in their places. */
 RP_DEVICE void att16_pair(const struct att16_backward *b, float *s, float *dp, float4 about, int on, int kept)
 {
     const float p = r_exp_below(*s * b->a->scale - about.x) * about.y;
@@ -82,7 +85,8 @@ RP_DEVICE void att16_pair(const struct att16_backward *b, float *s, float *dp, f
     *dp = on ? pd : 0.0f;
 }
 
-/* 16 lines of a stage, number `slice`: their gradients of scores and probabilities as fragments. own_about: of queries. */
+/* 16 lines of a stage, number `slice`: their gradients of scores and probabilities as fragments. own_about: of
+ * queries. */
 RP_DEVICE void att16_square(const struct att16_backward *b, uint32_t *ds, uint32_t *p, rp_smem at, int other0, int slice, const float4 *own_about,
                             const int *own_on, const int of_keys, const int width, const int format)
 {

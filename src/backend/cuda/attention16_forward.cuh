@@ -51,7 +51,8 @@ RP_DEVICE uint32_t att16_widen(uint32_t x)
     return (x | x << 4) & 0x0f0f0f0fu;
 }
 
-/* 64 keys of a row are two words of the mask: lanes 0 and 1 of four write the first of their rows, 2 and 3 the second. */
+/* 64 keys of a row are two words of the mask: lanes 0 and 1 of four write the first of their rows, 2 and 3 the
+ * second. */
 RP_DEVICE void att16_put_decisions(const struct att16_forward *f, int k0, uint32_t bits)
 {
     const int lane = att16_lane(), q = f->q0 + lane / 4 + 8 * (lane & 1), second = lane >> 1 & 1;
@@ -78,7 +79,8 @@ RP_DEVICE uint32_t att16_attended(uint32_t on, const struct att16_head *h, int q
     return on & att16_bits(first - k, end - k);
 }
 
-/* Scores become exponentials; `most`, `sum` and, in rescale, what outputs so far are multiplied with. on: of keys of the tile. */
+/* Scores become exponentials; `most`, `sum` and, in rescale, what outputs so far are multiplied with. on: of keys of
+ * the tile. */
 RP_DEVICE void att16_softmax(struct att16_forward *f, float *s, const uint32_t *on, int k0, float *rescale)
 {
     const int column = 2 * (att16_lane() % 4);

@@ -1,18 +1,21 @@
-/* Attention, backward: one block computes all gradients of one head of one sample, so that no sum is split over blocks. It iterates over
- * squares of 64 keys x 8 * rows queries, keys in the outer loop, both ascending; p is recomputed from the stored maximum and 1 / sum.
+/* Attention, backward: one block computes all gradients of one head of one sample, so that no sum is split over blocks.
+ * It iterates over squares of 64 keys x 8 * rows queries, keys in the outer loop, both ascending; p is recomputed from
+ * the stored maximum and 1 / sum.
  *
  *     s  = q k^T           dv += pd^T do      over queries: in registers until the next 64 keys
  *     dp = do v^T          dk += ds^T q       the same
  *     p, pd, ds            dq += ds k         over keys: in memory, where a chain waits for the next 64
  *
- * One square of shared memory holds pd, then ds. While dq is computed, the next queries are copied. attention_dots has computed D = do o
- * of every query. Causal: squares whose queries all come before their keys are skipped. Heads wider than 64 are processed 64 columns at a time, with all chains except s and dp in memory. */
+ * One square of shared memory holds pd, then ds. While dq is computed, the next queries are copied. attention_dots has
+ * computed D = do o of every query. Causal: squares whose queries all come before their keys are skipped. Heads wider
+ * than 64 are processed 64 columns at a time, with all chains except s and dp in memory. */
 #include "backend/cuda/attention.cuh"
 
 struct backward {
     const struct rp_attention_backward_args *a;
     struct att_owner me;
-    float *k, *v, *q, *g, *p; /* tiles of keys, values, queries and gradients of outputs, pitch RP_ATT_TILE_PITCH; the square */
+    /* tiles of keys, values, queries and gradients of outputs, pitch RP_ATT_TILE_PITCH; the square */
+    float *k, *v, *q, *g, *p;
     float *row;               /* [queries, 4]: maximum, 1 / sum, decisions for 64 keys */
     float *big_d;             /* [queries, 2]: D, first key */
     const float *x, *d_o;     /* the head's first element in qkv and d_o */

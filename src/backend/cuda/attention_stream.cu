@@ -148,7 +148,8 @@ RP_DEVICE void exponentials(const int rows, const struct forward *b, float (*s)[
     RP_UNROLL
     for (int i = 0; i < rows; i++) {
         const uint32_t on = attended(b, &me, all, i, k);
-        const float top = b->f.row[4 * att_again(me.row + 8 * i) + TOP]; /* rows one by one: together they would take all registers */
+        /* rows one by one: together they would take all registers */
+        const float top = b->f.row[4 * att_again(me.row + 8 * i) + TOP];
         RP_UNROLL
         for (int j = 0; j < 4; j++)
             s[i][j] = att_exp(s[i][j] - top, on >> j);

@@ -163,7 +163,8 @@ RP_DEVICE void stream_dots(const int rows, const int W, const int dots, const in
 {
     const struct att_owner me = att_owner();
     const float *x = f->own[which] + me.row * f->pitch, *y = f->stage + me.col * RP_ATT_STEP_PITCH;
-    const int chains = rows * W * dots, unroll = chains >= 128 ? 4 : chains >= 96 && STREAM_UNROLL > 8 ? 8 : STREAM_UNROLL; /* registers */
+    /* registers */
+    const int chains = rows * W * dots, unroll = chains >= 128 ? 4 : chains >= 96 && STREAM_UNROLL > 8 ? 8 : STREAM_UNROLL;
     struct stream_load load;
     att_clear(rows, s);
     RP_NO_UNROLL

@@ -1,8 +1,9 @@
 /* Batch norm over rows of channels, forward and backward.
  *
- * Bytes moved, with N = rows * width * 4: statistics read N for each of the two sums (the mean's is colsum() of pointwise.cu); the output
- * reads N, or 2 N with an addend, and writes N. Backward, the sums read dy and x, or with a ReLU y as well; the second pass, which needs
- * both sums of a column before its first element, reads the same again and writes dx, or dx and dadd. */
+ * Bytes moved, with N = rows * width * 4: statistics read N for each of the two sums (the mean's is colsum() of
+ * pointwise.cu); the output reads N, or 2 N with an addend, and writes N. Backward, the sums read dy and x, or with a
+ * ReLU y as well; the second pass, which needs both sums of a column before its first element, reads the same again and
+ * writes dx, or dx and dadd. */
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"

@@ -175,7 +175,8 @@ RP_DEVICE void conv_begin_both(struct conv_side *a, struct conv_side *b, const s
 #define GEMM_WIDE(args, s) ((s)->how_b == RP_GEMM_WINDOWS || (args)->g.wide)
 #include "backend/cuda/gemm_block.cuh"
 
-/* The tree over a few groups, for four neighbouring weights: 8 groups at a time, in a binary counter. stack: of this thread. */
+/* The tree over a few groups, for four neighbouring weights: 8 groups at a time, in a binary counter. stack: of this
+ * thread. */
 RP_DEVICE void groups4(const rp_args_group_tree *a, size_t i, long n, int wide)
 {
     float4 *stack = RP_SHARED(float4) + threadIdx.x;

@@ -1,8 +1,11 @@
 /* The operands of a convolution as a GEMM: elements are gathered from images while they are copied to shared memory.
  *
- *   forward   A PIXELS    rows: pixels of y; k = (tap, channel of x)        B FILTERS   columns: channels of y; the same k, as w has it
- *   dgrad     A PIXELS    rows: pixels of x; k = (tap, channel of y)        B TAPS      columns: channels of x; the same k
- *   wgrad     A ROWS      rows: channels of y; k = pixels of y              B WINDOWS   columns: (tap, channel of x); k = pixels of y
+ *   forward   A PIXELS    rows: pixels of y; k = (tap, channel of x)        B FILTERS   columns: channels of y; the
+ *                                                                                       same k, as w has it
+ *   dgrad     A PIXELS    rows: pixels of x; k = (tap, channel of y)        B TAPS      columns: channels of x; the
+ *                                                                                       same k
+ *   wgrad     A ROWS      rows: channels of y; k = pixels of y              B WINDOWS   columns: (tap, channel of x); k
+ *                                                                                       = pixels of y
  *
  * PIXELS and FILTERS are copied along k, 4 bytes at a time; the others along their rows, 16 bytes at a time or
  * (TAPS1, ROWS1, WINDOWS1) 4. What lies outside of the image is +0 in shared memory. Rows after the last one of
@@ -32,7 +35,8 @@ struct conv_side {
     const uint4 *rows;               /* PIXELS: the table, from this thread's first row on */
     const uint2 *pixels;             /* WINDOWS: the table, from the thread's first pixel of the next tile on */
     unsigned first;                  /* the offset of the thread's row or column for k = 0 */
-    unsigned channels, by_channels, taps_w, by_taps_w; /* PIXELS, TAPS: k = (tap_h * taps_w + tap_w) * channels + channel */
+    /* PIXELS, TAPS: k = (tap_h * taps_w + tap_w) * channels + channel */
+    unsigned channels, by_channels, taps_w, by_taps_w;
     unsigned pitch_h, pitch_w, pitch_channel;
     unsigned tap[CHUNKS];            /* WINDOWS: of the thread's columns: the offset from the first tap */
     unsigned needs[CHUNKS];          /* and bits of the table */
@@ -154,8 +158,9 @@ RP_DEVICE void conv_copy_pixels(struct conv_side *x, float *held, float *stage, 
     uint4 row[MOST];
     rp_smem to = rp_smem_of(stage + x->g.to);
     RP_OPAQUE_SMEM(to);
+    /* all before the first copy: ptxas separates loads of shared memory from copies to it */
     RP_UNROLL
-    for (int pass = 0; pass < passes; pass++) /* all before the first copy: ptxas separates loads of shared memory from copies to it */
+    for (int pass = 0; pass < passes; pass++)
         row[pass] = x->rows[pass * x->g.row_pass];
     RP_UNROLL
     for (int half = 0; half < HALVES; half++) {

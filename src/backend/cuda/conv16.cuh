@@ -1,13 +1,15 @@
-/* The operands of a convolution with tensor cores, as gemm16.cuh copies them: where a number of them is in memory. A part of gemm16.cuh.
+/* The operands of a convolution with tensor cores, as gemm16.cuh copies them: where a number of them is in memory. A
+ * part of gemm16.cuh.
  *
- * k counts the taps of a window with the zeros that fill blocks (ops/ops.h): `each` k-steps a tap, `row` a row of taps. A piece of eight
- * numbers has one tap where channels come in eights (`fast`); else numbers are found one by one. What is outside of an image, and the
- * zeros of padding, are no memory: -1.
+ * k counts the taps of a window with the zeros that fill blocks (ops/ops.h): `each` k-steps a tap, `row` a row of taps.
+ * A piece of eight numbers has one tap where channels come in eights (`fast`); else numbers are found one by one. What
+ * is outside of an image, and the zeros of padding, are no memory: -1.
  *
  *   forward   C[pixel, oc] = image by k * filters by k
- *   dgrad     C[pixel, ic] = image of dy by k * transposed filters. With a stride, taps between pixels of dy are zeros; where they fill
- *             whole blocks, pixels of a phase, which meet the same taps, are a product of their own without them. That changes no
- *             chain: blocks of zeros add nothing, and infinite weights end a run in its forward pass
+ *   dgrad     C[pixel, ic] = image of dy by k * transposed filters. With a stride, taps between pixels of dy are zeros;
+ *             where they fill whole blocks, pixels of a phase, which meet the same taps, are a product of their own
+ *             without them. That changes no chain: blocks of zeros add nothing, and infinite weights end a run in its
+ *             forward pass
  *   wgrad     C[oc, tap]   = dy by rows * pixels by rows, taps without padding
  */
 

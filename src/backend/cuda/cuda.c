@@ -9,7 +9,8 @@
 
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define HALF (RP_CUDA_PINNED / 2)
-#define DRIVER_SPARE ((uint64_t)64 << 20) /* left free: the driver allocates for itself when graphs are made and launched */
+/* left free: the driver allocates for itself when graphs are made and launched */
+#define DRIVER_SPARE ((uint64_t)64 << 20)
 #define LOAD_SPARE ((uint64_t)64 << 20)   /* until a device is opened: its kernels, and blocks are rounded up */
 
 /* ---- choosing the device ---- */
@@ -24,10 +25,12 @@ static void uuid_text(char text[48], const CUuuid *u)
 {
     int n = 0;
     for (int i = 0; i < 16; i++)
-        n += snprintf(text + n, 48 - (size_t)n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)u->bytes[i]);
+        n += snprintf(text + n, 48 - (size_t)n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                      (unsigned char)u->bytes[i]);
 }
 
-static int find_uuid(const struct rp_driver *d, const char *uuid, int count, CUdevice *device, int *ordinal, struct rp_err *err)
+static int find_uuid(const struct rp_driver *d, const char *uuid, int count, CUdevice *device, int *ordinal,
+                     struct rp_err *err)
 {
     for (int i = 0; i < count; i++) {
         CUuuid u;
@@ -41,11 +44,13 @@ static int find_uuid(const struct rp_driver *d, const char *uuid, int count, CUd
         }
     }
     return rp_fail(err, RP_UNAVAILABLE,
-                   "none of the %d GPUs that CUDA shows here is %s (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may hide some, and has "
-                   "to name a MIG instance other than the first)", count, uuid);
+                   "none of the %d GPUs that CUDA shows here is %s (nvidia-smi -L lists them; CUDA_VISIBLE_DEVICES may "
+                   "hide some, and has to name a MIG instance other than the first)",
+                   count, uuid);
 }
 
-int rp_cuda_choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err)
+int rp_cuda_choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal,
+                   struct rp_err *err)
 {
     int count = 0;
     char *end;
@@ -58,7 +63,8 @@ int rp_cuda_choose(const struct rp_driver *d, const struct rp_device_opts *o, CU
         return find_uuid(d, o->device, count, device, ordinal, err);
     long n = o->device && *o->device ? strtol(o->device, &end, 10) : 0;
     if (o->device && *o->device && (*end || n < 0 || n > INT32_MAX))
-        return rp_fail(err, RP_USAGE, "device '%s': expected a number from 0 or a UUID like GPU-8a56a4bc-...", o->device);
+        return rp_fail(err, RP_USAGE, "device '%s': expected a number from 0 or a UUID like GPU-8a56a4bc-...",
+                       o->device);
     if (n >= count)
         return rp_fail(err, RP_UNAVAILABLE, "there is no GPU %ld: CUDA shows %d here, numbered from 0", n, count);
     *ordinal = (int)n;
@@ -89,8 +95,9 @@ static int ask_device(struct rp_cuda *c, struct rp_err *err)
     c->l2 = (size_t)l2;
     c->image = rp_cuda_image_for(c->gpu.capability);
     if (!c->image)
-        return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on%s", c->gpu.name, major,
-                       minor, c->gpu.capability >= 70 ? ", but none that this one can execute" : "");
+        return rp_fail(err, RP_UNAVAILABLE, "%s has compute capability %d.%d; this build has kernels from 7.0 on%s",
+                       c->gpu.name, major, minor,
+                       c->gpu.capability >= 70 ? ", but none that this one can execute" : "");
     return 0;
 }
 
@@ -162,7 +169,8 @@ static void *reserve(struct rp_cuda *c, const char *what, size_t bytes, struct r
     uint64_t left = c->allowed - c->reserved;
     RP_BUG_IF(c->blocks == RP_CUDA_BLOCKS);
     if (bytes > left)
-        return rp_fail_null(err, RP_UNAVAILABLE, "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that were free on %s; try a smaller batch",
+        return rp_fail_null(err, RP_UNAVAILABLE,
+                            "%s: %.1f MiB needed, %.1f MiB left of %.1f MiB that were free on %s; try a smaller batch",
                             what, MIB(bytes), MIB(left), MIB(c->allowed), c->gpu.name);
     b->bytes = bytes ? bytes : 256;
     CUresult r = c->d->cuMemAlloc(&b->data, b->bytes);
@@ -199,7 +207,8 @@ static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t wor
     if (!own)
         return -1;
     c->semaphores = (unsigned *)(void *)(own + c->workspace_bytes);
-    TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->semaphores, 0, RP_CUDA_SEMAPHORE_BYTES, c->stream), "cuMemsetD8Async");
+    TRY(cuMemsetD8Async((CUdeviceptr)(uintptr_t)c->semaphores, 0, RP_CUDA_SEMAPHORE_BYTES, c->stream),
+        "cuMemsetD8Async");
     c->gemm_rotates = is_set("RP_CUDA_GEMM", "rotate");
     c->without_wgmma = is_set("RP_CUDA_GEMM", "mma");
     c->attention_rotates = is_set("RP_CUDA_ATTENTION", "rotate");
@@ -284,8 +293,8 @@ static void free_shared(struct rp_dev *dev, void *data)
     c->d->cuMemFreeHost(data);
 }
 
-/* Through two halves of page-locked memory: one is copied while the other is filled. `src` may be changed on return; the copy precedes
- * later work on the stream. */
+/* Through two halves of page-locked memory: one is copied while the other is filled. `src` may be changed on return;
+ * the copy precedes later work on the stream. */
 static int upload(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -361,7 +370,8 @@ static int find(const struct rp_device_opts *o, int with_memory, struct rp_err *
         return -1;
     found.gpu = c.gpu;
     found.has_memory = with_memory;
-    found.known = snprintf(found.device, sizeof found.device, "%s", o->device ? o->device : "") < (int)sizeof found.device;
+    found.known =
+        snprintf(found.device, sizeof found.device, "%s", o->device ? o->device : "") < (int)sizeof found.device;
     return 0;
 }
 
@@ -398,7 +408,8 @@ static void set_address(struct rp_device_info *out, const struct rp_dev *dev)
     char text[32];
     int n = 0;
     rp_cuda_address(dev, text);
-    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &n) == 4 && !text[n] && slot <= 31 && function <= 7)
+    if (sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &n) == 4 && !text[n] && slot <= 31 &&
+        function <= 7)
         snprintf(out->pci_address, sizeof out->pci_address, "%04x:%02x:%02x.%x", domain, bus, slot, function);
 }
 

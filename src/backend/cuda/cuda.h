@@ -1,12 +1,15 @@
 /* The CUDA backend's own structs: an opened GPU, its memory, and how kernels are launched on it.
  *
  * What:    shared by the host files of backend/cuda/ only.
- * Flow:    cuda.c opens the device and copies; each operation in ops_*.c is one or a few rp_cuda_launch() on one stream.
- * Owner:   struct rp_cuda owns context, streams, modules, blocks and the pinned buffers; nothing is allocated after open() and block().
- * Extend:  an operation that needs memory of its own is a case of rp_cuda_needs(), and gets it from rp_cuda_workspace().
+ * Flow:    cuda.c opens the device and copies; each operation in ops_*.c is one or a few rp_cuda_launch() on one
+ *          stream.
+ * Owner:   struct rp_cuda owns context, streams, modules, blocks and the pinned buffers; nothing is allocated after
+ *          open() and block().
+ * Extend:  an operation that needs memory of its own is a case of rp_cuda_needs(), and gets it from
+ *          rp_cuda_workspace().
  *
- * Operations run in the order of their calls on one stream, those of a second queue on another one. After a failure nothing is executed until
- * sync(), upload() or download() reports it.
+ * Operations run in the order of their calls on one stream, those of a second queue on another one. After a failure
+ * nothing is executed until sync(), upload() or download() reports it.
  */
 #pragma once
 
@@ -45,8 +48,8 @@ struct rp_cuda_image {
 extern const struct rp_cuda_image rp_cuda_images[];
 extern const int rp_cuda_image_count;
 #define RP_CUDA_MODULES 32 /* parts at most */
-/* The image for a device of this compute capability (90 for 9.0): machine code of the same major version and the largest minor one that is
- * not above; else the newest PTX that is not above; else NULL. */
+/* The image for a device of this compute capability (90 for 9.0): machine code of the same major version and the
+ * largest minor one that is not above; else the newest PTX that is not above; else NULL. */
 const struct rp_cuda_image *rp_cuda_image_for(int capability);
 /* The one that is loaded besides it, or NULL. */
 const struct rp_cuda_image *rp_cuda_more_for(int capability);
@@ -76,18 +79,21 @@ struct rp_cuda {
     } block[RP_CUDA_BLOCKS];          /* the first is the workspace */
     int blocks;
     size_t workspace_bytes;
-    unsigned *semaphores;             /* [RP_CUDA_SEMAPHORES] after the workspace, 0 between operations: see struct rp_gemm_args */
+    /* [RP_CUDA_SEMAPHORES] after the workspace, 0 between operations: see struct rp_gemm_args */
+    unsigned *semaphores;
     struct rp_cuda_gemm {
-        int tile, mode;               /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
-        double cycles;                /* of a multiprocessor, by estimate */
-    } gemm_forced, gemm_done;         /* for tests: used where possible (0: the fastest by estimate); of the last GEMM */
-    int conv_forced;                  /* for tests: the number in conv.def from 1, used with gemm_forced.mode */
-    struct rp_cuda_gemm conv_done;    /* of the last convolution: its number, 0 for a GEMM; mode of a weight gradient */
-    int convs;                        /* convolutions so far: rotate as GEMMs do */
-    int attention_forced;             /* for tests: a kernel as rp_cuda_attention_rows() numbers them, used where possible */
+        int tile, mode;            /* 1 + the number in gemm.def, 1 + enum rp_gemm_mode */
+        double cycles;             /* of a multiprocessor, by estimate */
+    } gemm_forced, gemm_done;      /* for tests: used where possible (0: the fastest by estimate); of the last GEMM */
+    int conv_forced;               /* for tests: the number in conv.def from 1, used with gemm_forced.mode */
+    struct rp_cuda_gemm conv_done; /* of the last convolution: its number, 0 for a GEMM; mode of a weight gradient */
+    int convs;                     /* convolutions so far: rotate as GEMMs do */
+    /* for tests: a kernel as rp_cuda_attention_rows() numbers them, used where possible */
+    int attention_forced;
     int attention_rotates;            /* each call uses the next kernel that can do it (RP_CUDA_ATTENTION=rotate) */
     int attentions[2][3];             /* calls so far, forward and backward, for the three widths of heads in streams */
-    int gemms, gemm_rotates;          /* GEMMs so far; every four use the next possible tile and mode (RP_CUDA_GEMM=rotate) */
+    /* GEMMs so far; every four use the next possible tile and mode (RP_CUDA_GEMM=rotate) */
+    int gemms, gemm_rotates;
     uint64_t free_bytes;              /* when the device was opened */
     uint64_t allowed, reserved;       /* bytes that blocks may take; bytes taken */
     unsigned char *pinned;            /* staging for copies, RP_CUDA_PINNED bytes, in two halves */
@@ -96,7 +102,8 @@ struct rp_cuda {
     CUevent timer[2];                 /* measure.c */
     int timing;                       /* 1: between time_begin() and time_end(); 2: and timer[1] was recorded */
     struct rp_device_proof proof;     /* in mixed precision */
-    struct rp_cuda_graphs *graphs;    /* launches that are collected and repeated: graph.c; NULL: each goes to the stream at once */
+    /* launches that are collected and repeated: graph.c; NULL: each goes to the stream at once */
+    struct rp_cuda_graphs *graphs;
     struct rp_err failed;             /* the first failure since the last report */
     int has_failed;
     const struct rp_cuda *of;         /* a second queue of this device (second_queue.c); NULL: the device itself */
@@ -113,16 +120,21 @@ struct rp_grid {
     unsigned x, y, z;
 };
 
-/* Launches between two synchronisations (sync, upload, download) are one graph. When the same kernels come again in the same order, only
- * changed sizes and arguments are passed to the driver, and one call launches all. RP_CUDA_GRAPHS=0 turns this off. */
+/* Launches between two synchronisations (sync, upload, download) are one graph. When the same kernels come again in the
+ * same order, only changed sizes and arguments are passed to the driver, and one call launches all. RP_CUDA_GRAPHS=0
+ * turns this off. */
 struct rp_cuda_graphs *rp_cuda_graphs_new(void);
 void rp_cuda_graphs_free(struct rp_cuda *c);
-void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
-void rp_cuda_flush(struct rp_cuda *c); /* launches what was collected; call it before queueing anything else on the stream */
-void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
-/* Launches on the device's stream. shared: bytes of dynamic shared memory. A failure is kept in c. RP_LAUNCH takes the fields of the
- * kernel's arguments: RP_LAUNCH(c, fill, grid, 0, .dst = dst, .value = value, .n = n). */
-void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args);
+void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared,
+                     const void *args);
+/* launches what was collected; call it before queueing anything else on the stream */
+void rp_cuda_flush(struct rp_cuda *c);
+void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared,
+                        const void *args);
+/* Launches on the device's stream. shared: bytes of dynamic shared memory. A failure is kept in c. RP_LAUNCH takes the
+ * fields of the kernel's arguments: RP_LAUNCH(c, fill, grid, 0, .dst = dst, .value = value, .n = n). */
+void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared,
+                    const void *args);
 #define RP_LAUNCH(c, name, grid, shared, ...)                                                                          \
     rp_cuda_launch(c, RP_KERNEL_##name, grid, shared, &(const struct rp_##name##_args){__VA_ARGS__})
 /* The kernel for the device's type of stored tensors. Arguments of mixed precision begin with those of strict fp32, so
@@ -148,7 +160,8 @@ struct rp_grid rp_cuda_spread(const struct rp_cuda *c, enum rp_cuda_kernel kerne
 void *rp_cuda_workspace(struct rp_cuda *c, size_t bytes);
 /* Whether all of these are multiples of 16 bytes, as float4 requires. NULL is. */
 int rp_cuda_aligned(const void *const *pointer, size_t n);
-#define RP_ALIGNED(...) rp_cuda_aligned((const void *const[]){__VA_ARGS__}, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *))
+#define RP_ALIGNED(...)                                                                                                \
+    rp_cuda_aligned((const void *const[]){__VA_ARGS__}, sizeof((const void *const[]){__VA_ARGS__}) / sizeof(void *))
 /* For kernels of strict fp32 alone. */
 static inline float *rp_cuda_floats(const rp_stored *x)
 {
@@ -158,21 +171,25 @@ static inline struct rp_dropout rp_cuda_drop(const struct rp_dropout *d)
 {
     return d ? *d : (struct rp_dropout){.threshold = 0};
 }
-/* The end of a column sum: sum[p][column] = tree over the sums of 64 rows in work[p * part + block * width + column], p < parts. */
-void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int rows, int width);
+/* The end of a column sum: sum[p][column] = tree over the sums of 64 rows in work[p * part + block * width + column], p
+ * < parts. */
+void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int rows,
+                         int width);
 /* sum[column] = tree over the rows of work[rows][width]. */
 void rp_cuda_tree(struct rp_cuda *c, float *sum, const float *work, int rows, long width);
 /* The beginning of one: work[block * width + column]. */
 void rp_cuda_column_sums(struct rp_cuda *c, float *work, const rp_stored *x, int rows, int width);
 /* mean = such a sum of one part / rows; rstd = 1 / sqrt(mean + eps) unless it is NULL. */
-void rp_cuda_column_mean(struct rp_cuda *c, float *mean, float *rstd, float eps, const float *work, int rows, int width);
+void rp_cuda_column_mean(struct rp_cuda *c, float *mean, float *rstd, float eps, const float *work, int rows,
+                         int width);
 /* The rows of struct rp_backend of these names, in second_queue.c. */
 struct rp_dev *rp_cuda_second_queue(struct rp_dev *dev, struct rp_err *err);
 void rp_cuda_close_second_queue(struct rp_cuda *c);
 int rp_cuda_bind_thread(struct rp_dev *dev, struct rp_err *err);
 int rp_cuda_wait_for(struct rp_dev *dev, struct rp_dev *first, struct rp_err *err);
 /* The GPU that the options name, and its number. */
-int rp_cuda_choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal, struct rp_err *err) rp_must_check;
+int rp_cuda_choose(const struct rp_driver *d, const struct rp_device_opts *o, CUdevice *device, int *ordinal,
+                   struct rp_err *err) rp_must_check;
 /* Fills c->kernel from c->image. */
 int rp_cuda_load_kernels(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 void rp_cuda_unload_kernels(struct rp_cuda *c);
@@ -203,18 +220,21 @@ const char *rp_cuda_gemm16_tile(const struct rp_cuda *c, int number, int *usable
 void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g);
 /* Tile and estimated cycles, if a multiprocessor does as many multiply-adds in a cycle. */
 struct rp_cuda_gemm rp_cuda_gemm16_choice(const struct rp_cuda *c, const struct rp_gemm *g, int rate);
-/* Whether the GPU adds products as dev.numerics has it: fills c->proof; RP_UNAVAILABLE with the first that differs. Uses the
- * workspace. */
+/* Whether the GPU adds products as dev.numerics has it: fills c->proof; RP_UNAVAILABLE with the first that differs.
+ * Uses the workspace. */
 int rp_cuda_prove(struct rp_cuda *c, struct rp_err *err) rp_must_check;
 /* Bytes of shared memory of a tile of gemm16.cuh. */
 size_t rp_cuda_gemm16_shared(const struct rp_cuda *c, int rows, int columns);
 /* Convolutions in mixed precision, without the mean of the outputs: ops_conv16.c. */
-void rp_cuda_conv16_forward(struct rp_cuda *c, rp_stored *y, const rp_stored *x, const rp_stored *w, const struct rp_conv *v);
-void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy, const rp_stored *w, const rp_stored *add, const struct rp_conv *v);
-void rp_cuda_conv16_wgrad(struct rp_cuda *c, float *dw, const rp_stored *dy, const rp_stored *x, const struct rp_conv *v);
+void rp_cuda_conv16_forward(struct rp_cuda *c, rp_stored *y, const rp_stored *x, const rp_stored *w,
+                            const struct rp_conv *v);
+void rp_cuda_conv16_dgrad(struct rp_cuda *c, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
+                          const rp_stored *add, const struct rp_conv *v);
+void rp_cuda_conv16_wgrad(struct rp_cuda *c, float *dw, const rp_stored *dy, const rp_stored *x,
+                          const struct rp_conv *v);
 /* Attention in mixed precision: ops_attention16.c. The gradient of the bias is left to the caller. */
-void rp_cuda_attention16_forward(struct rp_cuda *c, rp_stored *o, float *row_max, float *row_inv, uint8_t *mask, const rp_stored *qkv,
-                                 const struct rp_attention *a);
+void rp_cuda_attention16_forward(struct rp_cuda *c, rp_stored *o, float *row_max, float *row_inv, uint8_t *mask,
+                                 const rp_stored *qkv, const struct rp_attention *a);
 void rp_cuda_attention16_backward(struct rp_cuda *c, const struct rp_attention_grad *g);
 /* Tile and mode for a GEMM: from its shape and alignment, and the device's architecture, multiprocessors and shared
  * memory alone. group: 0, or as for rp_cuda_gemm_groups(). */
@@ -254,7 +274,8 @@ struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, 
 /* "forward_128x64"; as rp_cuda_gemm_tile() */
 const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable);
 
-/* The kernels that are chosen: rows of a thread, an eighth of those of a block, and 10 more for streams; 0: none fits. */
+/* The kernels that are chosen: rows of a thread, an eighth of those of a block, and 10 more for streams; 0: none
+ * fits. */
 void rp_cuda_attention_rows(const struct rp_cuda *c, const struct rp_attention *a, int *forward_id, int *backward_id);
 /* Blocks of the forward kernel; *kept: tiles of scores that each keeps in the workspace, see attention_stream.cu. */
 unsigned rp_cuda_attention_slabs(const struct rp_cuda *c, const struct rp_attention *a, int *kept);

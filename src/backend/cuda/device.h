@@ -1,9 +1,10 @@
 /* What a .cu file may use in addition to C.
  *
- * What:    one source for two compilers. NVRTC or nvcc compile it as CUDA C++ for GPUs; a C compiler compiles it for the CPU, through
- *          tests/shim/shim.h, which executes grids, blocks, barriers and warps. So a .cu file is both C and C++: no templates,
- *          references or overloads; code for several sizes is inlined with constant arguments.
- * Flow:    RP_KERNEL(name) { ... a.field ... }: one struct by value, `a`; kernels.def has its type and the launch bounds.
+ * What:    one source for two compilers. NVRTC or nvcc compile it as CUDA C++ for GPUs; a C compiler compiles it for
+ *          the CPU, through tests/shim/shim.h, which executes grids, blocks, barriers and warps. So a .cu file is both
+ *          C and C++: no templates, references or overloads; code for several sizes is inlined with constant arguments.
+ * Flow:    RP_KERNEL(name) { ... a.field ... }: one struct by value, `a`; kernels.def has its type and the launch
+ *          bounds.
  * Owner:   shared memory is one dynamic block, divided with RP_SHARED(type); there are no static __shared__ arrays.
  * Extend:  a built-in gets its definition here and in the shim. A new PTX instruction is a row of tests/ptx/ops.def,
  *          and what it refuses is a case of tests/cuda/test_ptx_refused.c. Where ptxas begins to use another machine
@@ -11,8 +12,8 @@
  *          or warp.c there; a modifier is a row of decode.c there. A GEMM tile is a row of gemm.def, that of a
  *          convolution of conv.def.
  *
- * Arithmetic: plain operators, built with -fmad=false -ftz=false -prec-div=true -prec-sqrt=true, round once each; a fused product is
- * written fmaf. tests/cuda/test_device_code.c checks the compiled code.
+ * Arithmetic: plain operators, built with -fmad=false -ftz=false -prec-div=true -prec-sqrt=true, round once each; a
+ * fused product is written fmaf. tests/cuda/test_device_code.c checks the compiled code.
  */
 #pragma once
 
@@ -90,12 +91,14 @@ RP_DEVICE void rp_copy_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* Waits until all but the newest n groups of this thread are complete; other threads see them after a barrier. n: a constant */
+/* Waits until all but the newest n groups of this thread are complete; other threads see them after a barrier. n: a
+ * constant */
 #define rp_copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 #else
 #define RP_ASYNC 0
 #endif
-/* Loads of global memory that no thread of this launch writes, for opaque pointers: the compiler has lost their address space. */
+/* Loads of global memory that no thread of this launch writes, for opaque pointers: the compiler has lost their address
+ * space. */
 RP_DEVICE float rp_load4(const void *p)
 {
     float v;
@@ -148,8 +151,8 @@ RP_DEVICE void rp_store_release(unsigned *p, unsigned v)
 #define inline __device__ __forceinline__ /* static inline functions of src/ops would be host functions */
 #endif
 
-/* RP_STORE: f16 or bf16, the type of stored tensors (stored.cuh); fp32 if it is not defined. With it the kernels are those
- * of stored.def, and their names end with it. */
+/* RP_STORE: f16 or bf16, the type of stored tensors (stored.cuh); fp32 if it is not defined. With it the kernels are
+ * those of stored.def, and their names end with it. */
 #ifdef RP_STORE
 #define RP_STORED_TYPE uint16_t
 #define RP_KERNELS "backend/cuda/stored.def"

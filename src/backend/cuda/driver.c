@@ -32,41 +32,54 @@ static const struct {
     enum rp_code code;
     const char *remedy;
 } remedies[] = {
-    {CUDA_ERROR_OUT_OF_MEMORY, RP_UNAVAILABLE, "other programs may hold memory of this GPU (nvidia-smi lists them); try a smaller batch"},
-    {CUDA_ERROR_NO_DEVICE, RP_UNAVAILABLE, "is a GPU passed into this container (--gpus), and does CUDA_VISIBLE_DEVICES leave one?"},
+    {CUDA_ERROR_OUT_OF_MEMORY, RP_UNAVAILABLE,
+     "other programs may hold memory of this GPU (nvidia-smi lists them); try a smaller batch"},
+    {CUDA_ERROR_NO_DEVICE, RP_UNAVAILABLE,
+     "is a GPU passed into this container (--gpus), and does CUDA_VISIBLE_DEVICES leave one?"},
     {CUDA_ERROR_INVALID_DEVICE, RP_UNAVAILABLE, "does CUDA_VISIBLE_DEVICES name a device that is there?"},
     {CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, RP_UNAVAILABLE,
-     "the kernel module and libcuda are of different versions: reload the module, or restart the machine after an update"},
+     "the kernel module and libcuda are of different versions: reload the module, or restart the machine after an "
+     "update"},
     {CUDA_ERROR_SYSTEM_NOT_READY, RP_UNAVAILABLE, "NVSwitch machines need nvidia-fabricmanager running"},
-    {CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, RP_UNAVAILABLE, "the compatibility libcuda of the image does not fit this GPU: remove it"},
-    {CUDA_ERROR_STUB_LIBRARY, RP_UNAVAILABLE, "this libcuda.so.1 is the stub of a CUDA toolkit: take its folder out of LD_LIBRARY_PATH"},
+    {CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, RP_UNAVAILABLE,
+     "the compatibility libcuda of the image does not fit this GPU: remove it"},
+    {CUDA_ERROR_STUB_LIBRARY, RP_UNAVAILABLE,
+     "this libcuda.so.1 is the stub of a CUDA toolkit: take its folder out of LD_LIBRARY_PATH"},
     {CUDA_ERROR_DEVICE_NOT_LICENSED, RP_UNAVAILABLE, "a virtual GPU needs its licence (nvidia-gridd)"},
     {CUDA_ERROR_OPERATING_SYSTEM, RP_UNAVAILABLE,
-     "are /dev/nvidiactl and /dev/nvidia-uvm here and may this user open them, and are there file descriptors left (ulimit -n)?"},
+     "are /dev/nvidiactl and /dev/nvidia-uvm here and may this user open them, and are there file descriptors left "
+     "(ulimit -n)?"},
     {CUDA_ERROR_NOT_PERMITTED, RP_UNAVAILABLE, "may this user open /dev/nvidia*?"},
     {CUDA_ERROR_JIT_COMPILER_NOT_FOUND, RP_UNAVAILABLE,
-     "libnvidia-ptxjitcompiler.so.1 of the driver is missing: in a container, pass it in (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"},
-    {CUDA_ERROR_JIT_COMPILATION_DISABLED, RP_UNAVAILABLE, "unset CUDA_DISABLE_PTX_JIT: this GPU is newer than the kernels of this build"},
+     "libnvidia-ptxjitcompiler.so.1 of the driver is missing: in a container, pass it in "
+     "(NVIDIA_DRIVER_CAPABILITIES=compute,utility)"},
+    {CUDA_ERROR_JIT_COMPILATION_DISABLED, RP_UNAVAILABLE,
+     "unset CUDA_DISABLE_PTX_JIT: this GPU is newer than the kernels of this build"},
     {CUDA_ERROR_MPS_CONNECTION_FAILED, RP_UNAVAILABLE, MPS},
     {CUDA_ERROR_MPS_RPC_FAILURE, RP_UNAVAILABLE, MPS},
     {CUDA_ERROR_MPS_SERVER_NOT_READY, RP_UNAVAILABLE, MPS},
     {CUDA_ERROR_MPS_MAX_CLIENTS_REACHED, RP_UNAVAILABLE, MPS},
     {CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED, RP_UNAVAILABLE, MPS},
-    {CUDA_ERROR_MPS_CLIENT_TERMINATED, RP_IO, "another client of the MPS daemon failed and took this one along, or somebody ended it"},
-    {CUDA_ERROR_UNKNOWN, RP_UNAVAILABLE, "often a kernel module that was not loaded after boot or sleep: does nvidia-smi work?"},
+    {CUDA_ERROR_MPS_CLIENT_TERMINATED, RP_IO,
+     "another client of the MPS daemon failed and took this one along, or somebody ended it"},
+    {CUDA_ERROR_UNKNOWN, RP_UNAVAILABLE,
+     "often a kernel module that was not loaded after boot or sleep: does nvidia-smi work?"},
     {CUDA_ERROR_NO_BINARY_FOR_GPU, RP_UNAVAILABLE, "this build has no kernels for this GPU: sm_70 to sm_120 are there"},
     {CUDA_ERROR_UNSUPPORTED_PTX_VERSION, RP_UNAVAILABLE,
      "this GPU is newer than the kernels of this build, and its driver older: update the driver"},
     {CUDA_ERROR_DEVICE_UNAVAILABLE, RP_UNAVAILABLE, "another program has this GPU to itself (compute mode exclusive)"},
     {CUDA_ERROR_ECC_UNCORRECTABLE, RP_IO,
-     "memory of this GPU is failing: nvidia-smi -q -d ECC,ROW_REMAPPER; results since the last state root are not to be trusted"},
+     "memory of this GPU is failing: nvidia-smi -q -d ECC,ROW_REMAPPER; results since the last state root are not to "
+     "be trusted"},
     {CUDA_ERROR_HARDWARE_STACK_ERROR, RP_IO, "look for Xid messages in dmesg"},
     {CUDA_ERROR_ILLEGAL_ADDRESS, RP_IO, "look for Xid messages in dmesg; on a healthy GPU this is a bug of repro"},
     {CUDA_ERROR_ILLEGAL_INSTRUCTION, RP_IO, "look for Xid messages in dmesg; on a healthy GPU this is a bug of repro"},
     {CUDA_ERROR_MISALIGNED_ADDRESS, RP_IO, "on a healthy GPU this is a bug of repro"},
-    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, RP_IO, "this is a bug of repro: the kernel needs more resources than this GPU has"},
+    {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, RP_IO,
+     "this is a bug of repro: the kernel needs more resources than this GPU has"},
     {CUDA_ERROR_LAUNCH_FAILED, RP_IO, "look for Xid messages in dmesg"},
-    {CUDA_ERROR_LAUNCH_TIMEOUT, RP_IO, "a GPU that drives a display stops long kernels: use another one, or no display on it"},
+    {CUDA_ERROR_LAUNCH_TIMEOUT, RP_IO,
+     "a GPU that drives a display stops long kernels: use another one, or no display on it"},
     {CUDA_ERROR_NVLINK_UNCORRECTABLE, RP_IO, "an NVLink is failing: nvidia-smi nvlink -e"},
     {CUDA_ERROR_CONTAINED, RP_IO, "look for Xid messages in dmesg"},
 };
@@ -144,7 +157,8 @@ static int load(struct rp_driver *d, struct rp_err *err)
     void *library = rp_library_open("libcuda.so.1");
     if (!library)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "%s: no NVIDIA driver that this program can load; in a container, start it with --gpus all or the nvidia runtime",
+                       "%s: no NVIDIA driver that this program can load; in a container, start it with --gpus all or "
+                       "the nvidia runtime",
                        dlerror());
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *f = dlsym(library, functions[i].symbol);
@@ -159,7 +173,8 @@ static int load(struct rp_driver *d, struct rp_err *err)
     if (r != CUDA_SUCCESS)
         return rp_driver_fail(d, r, "cuDriverGetVersion", err);
     if (d->version < RP_DRIVER_OLDEST)
-        return rp_fail(err, RP_UNAVAILABLE, "the driver supports CUDA %d.%d, this program needs 12.0 (driver 525 or later): update it",
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the driver supports CUDA %d.%d, this program needs 12.0 (driver 525 or later): update it",
                        d->version / 1000, d->version % 1000 / 10);
     return 0;
 }

@@ -5,8 +5,8 @@
  * Owner:   the library stays loaded: NVIDIA's cannot be unloaded safely.
  * Extend:  a function is a row of driver.def; a new CUDA version is a row of releases[] in driver.c.
  *
- * This is the driver's interface, not the runtime's: it has few functions, each documented, so that a library of the tests can replace it
- * (tests/shim/driver.c), and it reports errors of lost devices and old drivers directly.
+ * This is the driver's interface, not the runtime's: it has few functions, each documented, so that a library of the
+ * tests can replace it (tests/shim/driver.c), and it reports errors of lost devices and old drivers directly.
  */
 #pragma once
 
@@ -23,7 +23,8 @@ struct rp_driver {
 
 #define RP_DRIVER_OLDEST 12000 /* CUDA 12.0, driver 525: what cubins of NVRTC 12.9 need */
 
-/* Loaded and initialised once in a process. RP_UNAVAILABLE: no library, too old, or it does not start; see the message. */
+/* Loaded and initialised once in a process. RP_UNAVAILABLE: no library, too old, or it does not start; see the
+ * message. */
 const struct rp_driver *rp_driver_load(struct rp_err *err) rp_must_check;
 
 /* The release of the driver, "525.60.13", from the text of /proc/driver/nvidia/version; -1: it has none. */

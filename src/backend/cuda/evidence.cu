@@ -6,9 +6,9 @@
 
 /* ---- SHA-256 (FIPS 180-4): a thread for each leaf ----
  *
- * A leaf is a chain of 257 compressions, so a launch takes at least as long as one thread takes for them, and a small tensor does not fill
- * the GPU; blocks of one warp spread over all multiprocessors. A thread reads 64 bytes, whole sectors, at a time and prefetches the
- * next ones. */
+ * A leaf is a chain of 257 compressions, so a launch takes at least as long as one thread takes for them, and a small
+ * tensor does not fill the GPU; blocks of one warp spread over all multiprocessors. A thread reads 64 bytes, whole
+ * sectors, at a time and prefetches the next ones. */
 
 #define LEAF_WORDS (RP_LEAF_BYTES / 4)
 

@@ -1,18 +1,20 @@
 /* One tile of a GEMM, computed by one block.
  *
- * Every element of C is one chain over its segment's k in ascending order, held in a register: s = fma(a, b, s) from +0, then + (+0).
- * The assignment of elements to threads, and the order in which a thread advances its chains, do not affect the bits.
+ * Every element of C is one chain over its segment's k in ascending order, held in a register: s = fma(a, b, s) from
+ * +0, then + (+0). The assignment of elements to threads, and the order in which a thread advances its chains, do not
+ * affect the bits.
  *
- *   global  --copies-->  shared: stages of DEPTH k-steps, [k][row] of A then of B  --float4-->  registers: thread_rows x thread_columns
+ *   global  --copies-->  shared: stages of DEPTH k-steps, [k][row] of A then of B  --float4-->  registers: thread_rows
+ *                                                                                               x thread_columns
  *
- * A stage is overwritten by asynchronous copies (sm_80 on) or through registers. Rows in shared memory are 4 floats longer than the tile,
- * so that neither the transposing 4-byte stores nor the 16-byte loads have bank conflicts. A thread's rows are groups of four, adjacent to
- * those of the 4 or 8 lanes in the same column of lanes; neighbouring lanes share a column, which lets two quarters of a warp share a
- * 16-byte load.
+ * A stage is overwritten by asynchronous copies (sm_80 on) or through registers. Rows in shared memory are 4 floats
+ * longer than the tile, so that neither the transposing 4-byte stores nor the 16-byte loads have bank conflicts. A
+ * thread's rows are groups of four, adjacent to those of the 4 or 8 lanes in the same column of lanes; neighbouring
+ * lanes share a column, which lets two quarters of a warp share a 16-byte load.
  *
- * Ragged k: the first stage of a segment begins before it and has zeros there, which leave every chain at +0; all others are whole, so the
- * loop checks nothing. Ragged rows or columns: the last tile is moved back inside the matrix, computes some elements a second time and does
- * not write them. (ANY checks each element instead.)
+ * Ragged k: the first stage of a segment begins before it and has zeros there, which leave every chain at +0; all
+ * others are whole, so the loop checks nothing. Ragged rows or columns: the last tile is moved back inside the matrix,
+ * computes some elements a second time and does not write them. (ANY checks each element instead.)
  *
  * Everything here is inlined with constant sizes; loops over registers are unrolled.
  */
@@ -45,8 +47,8 @@ RP_DEVICE void gemm_load(float *f, rp_smem at, int floats, int count, int lanes)
         gemm_four(f + i, rp_smem_at(at, floats + i * lanes));
 }
 
-/* One k-step of all chains. Every other row goes backwards, so that consecutive instructions share an operand, which is read from the
- * register file once. */
+/* One k-step of all chains. Every other row goes backwards, so that consecutive instructions share an operand, which is
+ * read from the register file once. */
 RP_DEVICE void gemm_multiply(float *sum, const float *a, const float *b, int rows, int columns)
 {
     RP_UNROLL
@@ -167,7 +169,8 @@ struct gemm_out {
     int64_t pitch_before, pitch_to, pitch_add;
     int row0, column0;                /* of the tile as computed */
     int row1, column1, rows, columns; /* elements that are written: from (row1, column1), before (rows, columns) */
-    const uint4 *place;               /* w of element i: the row of the matrix that row i of the tile is written to; NULL: row0 + i */
+    /* w of element i: the row of the matrix that row i of the tile is written to; NULL: row0 + i */
+    const uint4 *place;
 };
 
 /* `width` floats, 1 or 4. */
@@ -199,8 +202,8 @@ RP_DEVICE int gemm_place_of(const struct gemm_out *o, int row)
     return o->place ? (int)o->place[row - o->row0].w : row;
 }
 
-/* BAND rows of each thread (this one is t): from shared memory to C or `part`, `width` floats at a time. Several are in flight at once,
- * because each may wait for loads of what is added to it. */
+/* BAND rows of each thread (this one is t): from shared memory to C or `part`, `width` floats at a time. Several are in
+ * flight at once, because each may wait for loads of what is added to it. */
 RP_DEVICE void gemm_write_band(const struct gemm_out *o, const struct gemm_shape *s, const float *band, int t, int number, int width)
 {
     const int lanes = gemm_lanes_down(s), vectors = s->columns / width, room = s->columns + RP_GEMM_PAD, threads = gemm_threads(s);

@@ -16,7 +16,8 @@
 #include "backend/cuda/gemm16.def"
 #undef TILE16
 
-/* The balanced tree, as a binary counter: bit b of the number of segments before this one says whether level b has a sum. */
+/* The balanced tree, as a binary counter: bit b of the number of segments before this one says whether level b has a
+ * sum. */
 #define GEMM16_LEVELS 12 /* segments are fewer than 2^12 */
 RP_DEVICE float gemm16_count(float *level, int number, float x)
 {

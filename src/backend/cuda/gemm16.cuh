@@ -1,11 +1,13 @@
 /* One tile of a GEMM with tensor cores, for one segment of k, by one block.
  *
- * Every element of C is one chain of blocks (ops/tensor_core.h) over its segment's k in ascending order, in the registers of one lane.
+ * Every element of C is one chain of blocks (ops/tensor_core.h) over its segment's k in ascending order, in the
+ * registers of one lane.
  *
  *   global  --copies-->  shared: stages of TC_DEPTH k-steps, A then B  --tc_load()-->  fragments  --tc_multiply()-->  sums
  *
- * A stage is overwritten by asynchronous copies (sm_80 on), or through registers. What is outside of the matrices is zeros, which change no
- * chain: rows, columns and k-steps after the last. An operand whose pieces of 16 bytes are not aligned is read number by number.
+ * A stage is overwritten by asynchronous copies (sm_80 on), or through registers. What is outside of the matrices is
+ * zeros, which change no chain: rows, columns and k-steps after the last. An operand whose pieces of 16 bytes are not
+ * aligned is read number by number.
  *
  * Everything here is inlined with constant sizes; loops over registers are unrolled.
  */
@@ -18,7 +20,8 @@
 #define GEMM16_PIECES 8 /* that a thread copies of an operand's stage, at most */
 #define CONV16_LINES 4
 #ifndef GEMM16_WRITERS
-#define GEMM16_WRITERS(s) gemm16_threads(s) /* threads of a block; those after the last part of C only help to write it */
+/* threads of a block; those after the last part of C only help to write it */
+#define GEMM16_WRITERS(s) gemm16_threads(s)
 #endif
 
 /* How the pieces of an operand are found: a constant. */
@@ -48,13 +51,16 @@ RP_DEVICE int gemm16_floats(int rows)
 
 /* What a thread copies of an operand: pieces of lines `line` + i * lines, at `piece`. */
 struct gemm16_side {
-    const uint16_t *first, *from; /* some element of the matrix; the thread's first piece of the stage that is copied next */
+    /* some element of the matrix; the thread's first piece of the stage that is copied next */
+    const uint16_t *first, *from;
     int64_t stage, next;          /* elements to the next stage, to the thread's next piece */
     int line, piece, rows, fast;  /* rows: of the matrix from the tile's first one on */
     /* of a convolution, which conv16.cuh has: */
     const struct rp_conv16_args *conv;
-    int k, row;                                          /* of the stage that is copied next; row of the tile's first line or number */
-    int h[CONV16_LINES], w[CONV16_LINES], at[CONV16_LINES]; /* of an image by k: of each line, the pixel under tap 0, and its image */
+    /* of the stage that is copied next; row of the tile's first line or number */
+    int k, row;
+    /* of an image by k: of each line, the pixel under tap 0, and its image */
+    int h[CONV16_LINES], w[CONV16_LINES], at[CONV16_LINES];
 };
 
 RP_DEVICE int gemm16_lines(int by_k, int rows, int threads)

@@ -8,11 +8,13 @@
  *
  *            copies:    wait for empty --asynchronous copies--> stage ... landed, fence of proxies --> arrive at full
  *            by maps:   one thread waits for empty, expects the bytes at full --boxes of 64 x 64 numbers--> stage
- *            products:  wait for full --> wgmma of the stage ... those of the stage before complete --> arrive at its empty
+ *            products:  wait for full --> wgmma of the stage ... those of the stage before complete --> arrive at its
+ *                       empty
  *
  * Between wgmma_fence() and wgmma_wait() nothing touches the sums, else ptxas waits after every instruction. Copies and
- * stores write shared memory as the generic proxy, wgmma reads it as the asynchronous one: a thread orders what it wrote
- * by proxy_fence(), then arrives. A thread that copies is WGMMA_AHEAD stages ahead of those that it has announced.
+ * stores write shared memory as the generic proxy, wgmma reads it as the asynchronous one: a thread orders what it
+ * wrote by proxy_fence(), then arrives. A thread that copies is WGMMA_AHEAD stages ahead of those that it has
+ * announced.
  */
 #define RP_WGMMA
 #define TC_DEPTH RP_WGMMA_DEPTH
@@ -45,7 +47,8 @@ RP_DEVICE void proxy_fence(void)
 
 /* ---- the ring ---- */
 
-/* A place in the ring: its stage, its mbarriers, and the parity of the phase of this round. Phases complete once a round. */
+/* A place in the ring: its stage, its mbarriers, and the parity of the phase of this round. Phases complete once a
+ * round. */
 struct wgmma_place {
     rp_smem stage, full, empty;
     int at;

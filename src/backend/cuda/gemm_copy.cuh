@@ -34,8 +34,8 @@ RP_DEVICE int gemm_lanes_across(const struct gemm_shape *s)
 
 /* ---- an operand ---- */
 
-/* The copies of this thread for one operand: some passes over a tile, each of which covers whole rows of it or whole k-steps. Distances
- * between elements of the matrix are in bytes, those within a stage in floats. */
+/* The copies of this thread for one operand: some passes over a tile, each of which covers whole rows of it or whole
+ * k-steps. Distances between elements of the matrix are in bytes, those within a stage in floats. */
 struct gemm_side {
     const float *base;    /* of the matrix */
     const char *from;     /* the thread's first element of the tile to be copied next */
@@ -44,7 +44,8 @@ struct gemm_side {
     int k, k_pass;        /* its k-step within the tile */
     int row, row_pass;    /* its row in the matrix, which has `rows`: checked for ANY */
     int rows;
-    int64_t odd;          /* R, 192 rows: two passes cover 128, then one the last 64: from the first element to the one there */
+    /* R, 192 rows: two passes cover 128, then one the last 64: from the first element to the one there */
+    int64_t odd;
     int odd_to, odd_k;
 };
 
@@ -107,8 +108,8 @@ RP_DEVICE void gemm_begin(struct gemm_side *x, const float *base, int64_t pitch,
     }
 }
 
-/* One copy, to `place` floats after `to`. Without asynchronous copies the data stay in registers, `held`, until gemm_put().
- * guard: if !inside, zeros are stored, and `from` is any readable address. */
+/* One copy, to `place` floats after `to`. Without asynchronous copies the data stay in registers, `held`, until
+ * gemm_put(). guard: if !inside, zeros are stored, and `from` is any readable address. */
 RP_DEVICE void gemm_copy_one(float *held, rp_smem to, int place, const void *from, int sixteen, int guard, int inside)
 {
 #if RP_ASYNC

@@ -1,8 +1,9 @@
 /* Launches that come again and again as one graph.
  *
- * The host looks at the loss before a backward pass and at the norm before an update (NUMERICS.md, Stop), so a step of one micro-batch is
- * three graphs: forward, backward with the norm, update. What changes between two steps are a few arguments: the step that dropout counts
- * with, the learning rate, the scale of the gradient, and how many different words there are. */
+ * The host looks at the loss before a backward pass and at the norm before an update (NUMERICS.md, Stop), so a step of
+ * one micro-batch is three graphs: forward, backward with the norm, update. What changes between two steps are a few
+ * arguments: the step that dropout counts with, the learning rate, the scale of the gradient, and how many different
+ * words there are. */
 #include "backend/cuda/cuda.h"
 
 #include "base/buf.h"
@@ -70,7 +71,8 @@ void rp_cuda_graphs_free(struct rp_cuda *c)
     c->graphs = NULL;
 }
 
-void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
+void rp_cuda_collect(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared,
+                     const void *args)
 {
     struct graph_list *l = &c->graphs->list;
     size_t bytes = (rp_cuda_kernels[kernel].args + 15) / 16 * 16;
@@ -140,7 +142,8 @@ static CUresult change(struct rp_cuda *c, struct graph *g, const struct graph_li
         if (same_launch(l, &g->list, i))
             continue;
         g->list.launch[i] = l->launch[i]; /* the same kernels: the same offsets */
-        memcpy(g->list.bytes + l->launch[i].args, l->bytes + l->launch[i].args, rp_cuda_kernels[l->launch[i].kernel].args);
+        memcpy(g->list.bytes + l->launch[i].args, l->bytes + l->launch[i].args,
+               rp_cuda_kernels[l->launch[i].kernel].args);
         CUDA_KERNEL_NODE_PARAMS p = parameters(c, l, i, slot);
         r = c->d->cuGraphExecKernelNodeSetParams(g->exec, g->node[i], &p);
     }
@@ -180,6 +183,7 @@ void rp_cuda_flush(struct rp_cuda *c)
     for (size_t i = 0; g && r == CUDA_SUCCESS && i < g->list.n; i++)
         c->launches[g->list.launch[i].kernel]++;
     for (size_t i = 0; i < l->n && !g && !c->has_failed; i++)
-        rp_cuda_launch_now(c, l->launch[i].kernel, l->launch[i].grid, l->launch[i].shared, l->bytes + l->launch[i].args);
+        rp_cuda_launch_now(c, l->launch[i].kernel, l->launch[i].grid, l->launch[i].shared,
+                           l->bytes + l->launch[i].args);
     l->n = l->size = 0;
 }

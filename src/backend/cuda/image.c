@@ -48,7 +48,8 @@ static int load_part(struct rp_cuda *c, const struct rp_cuda_part *part, struct 
     CUresult r = c->d->cuModuleLoadData(&c->module[c->modules], code);
     free(code);
     if (r != CUDA_SUCCESS)
-        return rp_driver_fail(c->d, r, c->image->ptx ? "compiling the kernels (PTX) for this GPU" : "loading the kernels", err);
+        return rp_driver_fail(c->d, r,
+                              c->image->ptx ? "compiling the kernels (PTX) for this GPU" : "loading the kernels", err);
     c->modules++;
     return 0;
 }

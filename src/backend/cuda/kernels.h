@@ -40,7 +40,8 @@ struct rp_dropout_backward_args {
     struct rp_dropout drop;
     int rows, width, wide;
 };
-/* z = dropout(x) + residual (NULL: none), stored unless z is NULL, then the norm of z. layernorm_kept: `wide` rows of at most RP_NORM_KEPT columns */
+/* z = dropout(x) + residual (NULL: none), stored unless z is NULL, then the norm of z. layernorm_kept: `wide` rows of
+ * at most RP_NORM_KEPT columns */
 #define RP_NORM_KEPT 1024
 struct rp_layernorm_forward_args {
     rp_stored *y, *z, *kept;
@@ -79,7 +80,8 @@ struct rp_layernorm_sums_args {
     int width, wide;
 };
 /* The same rows, row0 a multiple of 64: dz, with `add` added unless it is NULL, dx (NULL: not computed), and
- * work[p * part + block * width + column], the sums over 64 rows of p = 0: dgamma, 1: dbeta, 2: dbias. threshold 0: no dropout. */
+ * work[p * part + block * width + column], the sums over 64 rows of p = 0: dgamma, 1: dbeta, 2: dbias. threshold 0: no
+ * dropout. */
 struct rp_layernorm_columns_args {
     rp_stored *dz, *dx;
     float *work;
@@ -100,8 +102,8 @@ struct rp_row_sums_args {
     const int32_t *key, *start, *source;
     int n, width, add, wide;
 };
-/* Groups of more than `small` rows: a strip of `columns` columns for each block (x), groups distributed over y. Shared memory: a word for
- * each warp, and RP_TREE_FLOATS. */
+/* Groups of more than `small` rows: a strip of `columns` columns for each block (x), groups distributed over y. Shared
+ * memory: a word for each warp, and RP_TREE_FLOATS. */
 struct rp_row_sums_long_args {
     float *dst;
     const rp_stored *src;
@@ -184,14 +186,16 @@ struct rp_batchnorm_sums_args {
     long part;
     int rows, width;
 };
-/* mean = tree over the blocks' sums * inv; rstd = 1 / sqrt(mean + eps), or NULL. Grid and shared memory as of column_tree. */
+/* mean = tree over the blocks' sums * inv; rstd = 1 / sqrt(mean + eps), or NULL. Grid and shared memory as of
+ * column_tree. */
 struct rp_column_mean_args {
     float *mean, *rstd;
     const float *work;
     float inv, eps;
     int blocks, width;
 };
-/* quads: rows times the fours of a row, the last of which may be shorter; less than 2^32. Tensors that may be NULL as in ops.def. */
+/* quads: rows times the fours of a row, the last of which may be shorter; less than 2^32. Tensors that may be NULL as
+ * in ops.def. */
 struct rp_batchnorm_apply_args {
     rp_stored *y;
     const rp_stored *x, *add;
@@ -413,8 +417,9 @@ enum rp_gemm_how {
 /* The arguments of such a kernel, see struct rp_gemm. How segments (at least one, the last may be shorter) are summed:
  *   WHOLE     one block computes all segments of a tile; the sum so far is in `part`, the final sum in c
  *   PARALLEL  split-K: a block per tile and segment writes to its own matrix of m rows in `part`; gemm_sum adds these
- *   SERIAL    split-K: a block per tile and segment waits for the segment before and adds to `part`, the last one to c. semaphores[0] is
- *             the next block number, semaphores[1 + tile] the segment that may write. All are 0 between launches.
+ *   SERIAL    split-K: a block per tile and segment waits for the segment before and adds to `part`, the last one to c.
+ *             semaphores[0] is the next block number, semaphores[1 + tile] the segment that may write. All are 0
+ *             between launches.
  * k may be divided into groups of group_k each, a multiple of `segment`; the last one may be shorter. Each has tiles, a
  * matrix of m rows in c (and in `part`), and `segments` segments of its own, the last one last_segments; several groups
  * have neither bias nor add, and are not PARALLEL.
@@ -428,9 +433,9 @@ struct rp_gemm_args {
     int64_t lda, ldb, ldc, ldpart, ldadd;
     int ta, tb, m, n, k, segment, segments, groups, group_k, last_segments, mode, wide;
 };
-/* Shared memory: FRONT floats for the block's number; then stages of DEPTH k-steps of both operands, reused for BAND rows of each thread's
- * results while they are written.
- * async: sm_80 and later, where asynchronous copies allow more stages. */
+/* Shared memory: FRONT floats for the block's number; then stages of DEPTH k-steps of both operands, reused for BAND
+ * rows of each thread's results while they are written. async: sm_80 and later, where asynchronous copies allow more
+ * stages. */
 #define RP_GEMM_DEPTH(async) ((async) ? 16 : 8)
 #define RP_GEMM_STAGES(async) ((async) ? 3 : 2)
 #define RP_GEMM_BAND(async) ((async) ? 4 : 2)
@@ -439,10 +444,11 @@ struct rp_gemm_args {
 /* Accesses to C that a thread has in flight while it writes a band, of `count`. */
 #define RP_GEMM_IN_FLIGHT(count, registers) ((registers) <= 128 || (count) % 4 ? 2 : (count) % 6 ? 4 : 6)
 
-/* A convolution as a GEMM: C has a row for each pixel of the image that is written, and `columns` channels. A row of A is gathered from
- * the other image, the terms of which there may be taps_h * taps_w * channels, tap by tap; B has a weight for each of them and each column.
- * Forward there is one part. A data gradient has one for each pair of remainders of a pixel's row and column by the stride: only every
- * stride-th tap contributes to such a pixel. The sum over its terms is cut where the sum over all `terms` would be, present or not. */
+/* A convolution as a GEMM: C has a row for each pixel of the image that is written, and `columns` channels. A row of A
+ * is gathered from the other image, the terms of which there may be taps_h * taps_w * channels, tap by tap; B has a
+ * weight for each of them and each column. Forward there is one part. A data gradient has one for each pair of
+ * remainders of a pixel's row and column by the stride: only every stride-th tap contributes to such a pixel. The sum
+ * over its terms is cut where the sum over all `terms` would be, present or not. */
 #define RP_CONV_KERNEL_MOST 15 /* rows and columns of the window: bits of a mask */
 #define RP_CONV_STRIDE_MOST 4
 #define RP_CONV_PARTS (RP_CONV_STRIDE_MOST * RP_CONV_STRIDE_MOST)
@@ -460,8 +466,10 @@ struct rp_conv_args {
     const float *a, *b, *add;    /* a: the gathered image; b: the weights; add: NULL, or may be c */
     int images, height, width, channels;     /* of the gathered image */
     int to_height, to_width, columns;        /* of the image that is written */
-    int step, direction;         /* pixels of a from a y to the next, and from a tap that is present to the next: 1 or -1 */
-    int to_step, tap_step;       /* ... of c from a y to the next; of the window from a tap that is present to the next */
+    /* pixels of a from a y to the next, and from a tap that is present to the next: 1 or -1 */
+    int step, direction;
+    /* ... of c from a y to the next; of the window from a tap that is present to the next */
+    int to_step, tap_step;
     int kernel_w, taps;          /* of the window: its width, all its taps */
     unsigned by_channels;        /* RP_CONV_BY(channels) */
     int terms, segment;          /* of a sum; the terms of a chain */

@@ -5,8 +5,9 @@
 
 #ifndef RP_STORE /* files have the structs of their own kernels: their text stays the same when others change */
 /* C = sum over k of A * B, + bias + add. A and B have 16 bits, bias 32; C and add 32 if f32, else 16.
- * Blocks are tiles of C (x) and segments of `length` k-steps, the last shorter (y). More than one segment: each is one chain, stored to
- * part[segment][m][ldpart], and gemm16_sum adds them: in order, or in a balanced tree. fast: 16 bytes of an operand are aligned. */
+ * Blocks are tiles of C (x) and segments of `length` k-steps, the last shorter (y). More than one segment: each is one
+ * chain, stored to part[segment][m][ldpart], and gemm16_sum adds them: in order, or in a balanced tree. fast: 16 bytes
+ * of an operand are aligned. */
 #define RP_GEMM16_DEPTH 32       /* k-steps of a stage */
 #define RP_GEMM16_STAGES_ASYNC 4 /* with asynchronous copies */
 #define RP_GEMM16_STAGES_HELD 2  /* without */
@@ -28,9 +29,9 @@ struct rp_gemm16_args {
 };
 
 #if defined(RP_WGMMA) || !defined(__CUDACC__)
-/* by_map: A and B are copied by tensor maps, in boxes of RP_WGMMA_DEPTH k-steps of RP_WGMMA_BOX rows: g.fast_a, g.fast_b,
- * and no segment but the last ends within a stage. A map is what the driver made of a matrix: 128 bytes that only the
- * GPU reads. */
+/* by_map: A and B are copied by tensor maps, in boxes of RP_WGMMA_DEPTH k-steps of RP_WGMMA_BOX rows: g.fast_a,
+ * g.fast_b, and no segment but the last ends within a stage. A map is what the driver made of a matrix: 128 bytes that
+ * only the GPU reads. */
 #define RP_WGMMA_BOX 64
 struct __attribute__((aligned(64))) rp_tensor_map {
     uint64_t of_driver[16];
@@ -42,22 +43,26 @@ struct rp_gemm16_wgmma_args {
 };
 #endif
 
-/* A convolution as the product g of operands that are gathered: see conv16.cuh. g.a: the image, or dy of a weight gradient; g.b: the
- * weights, or the image of a weight gradient. A data gradient with a stride has a product for the pixels of each phase: those
- * at_h + n * step, at_w + n * step, which meet taps tap + n * tap_down + n * tap_across. */
+/* A convolution as the product g of operands that are gathered: see conv16.cuh. g.a: the image, or dy of a weight
+ * gradient; g.b: the weights, or the image of a weight gradient. A data gradient with a stride has a product for the
+ * pixels of each phase: those at_h + n * step, at_w + n * step, which meet taps tap + n * tap_down + n * tap_across. */
 struct rp_conv16_args {
     struct rp_gemm16_args g;
     int height, width, channels;   /* of the gathered image */
     int to_height, to_width;       /* of that whose pixels are rows of C, or k-steps */
     int depth, each, row;          /* channels of a tap, with padding, and k-steps of a row of taps */
-    int kernel_h, kernel_w, stride, pad_top, pad_left, backward, first_row; /* backward: taps go back from a pixel; row of C that is row 0 of g */
-    int tap, tap_down, tap_across, taps; /* in the weights: the first, to the next row and column of taps, all of a channel */
+    /* backward: taps go back from a pixel; row of C that is row 0 of g */
+    int kernel_h, kernel_w, stride, pad_top, pad_left, backward, first_row;
+    /* in the weights: the first, to the next row and column of taps, all of a channel */
+    int tap, tap_down, tap_across, taps;
     int step, at_h, at_w, all_height, all_width; /* pixels of C: of a phase, in the whole image */
-    unsigned by_to_height, by_to_width, by_row, by_each, by_taps, by_channels, by_stride; /* RP_CONV_BY; taps: kernel_w * channels */
+    /* RP_CONV_BY; taps: kernel_w * channels */
+    unsigned by_to_height, by_to_width, by_row, by_each, by_taps, by_channels, by_stride;
 };
 
-/* See struct rp_attention. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of RP_ATT16_LINES queries, per
- * head, or in a backward pass of keys; fast: 16 bytes of a head's columns are aligned in qkv; pairs: so are two numbers of the result. */
+/* See struct rp_attention. width: heads * dim; ld: of qkv, 3 * width; padded: rp_mask_stride(seq); blocks: of
+ * RP_ATT16_LINES queries, per head, or in a backward pass of keys; fast: 16 bytes of a head's columns are aligned in
+ * qkv; pairs: so are two numbers of the result. */
 #define RP_ATT16_THREADS 128
 #define RP_ATT16_LINES 64       /* queries, or keys, of a block; keys of a tile */
 #define RP_ATT16_DIM 128        /* most columns of a head */
@@ -90,7 +95,8 @@ struct rp_attention16_dots_args {
     const uint16_t *d_o, *o;
     int rows, seq, heads, dim;
 };
-/* Bytes of shared memory of blocks for heads of `width` columns, 64 or 128, with that many stages; sm_70 passes sums through more. */
+/* Bytes of shared memory of blocks for heads of `width` columns, 64 or 128, with that many stages; sm_70 passes sums
+ * through more. */
 #define RP_ATT16_TILE(lines, width) ((size_t)(lines) * (width) * 2)
 #define RP_ATT16_AROUND(arch) ((arch) < 75 ? (size_t)4 * 16 * 20 * 4 : 0)
 #define RP_ATT16_FORWARD_SHARED(width, stages, arch)                                                                   \

@@ -1,9 +1,10 @@
-/* Shared by the kernels of rows and of whole tensors: four neighbouring elements per lane, and sum128 in a warp or a block.
+/* Shared by the kernels of rows and of whole tensors: four neighbouring elements per lane, and sum128 in a warp or a
+ * block.
  *
- * A row is cut into pieces of 128 columns. Lane t of the warp has columns 4t .. 4t + 3 of each piece, which are lanes 4t .. 4t + 3 of
- * sum128: one float4 per lane and piece, 512 contiguous bytes. If rows are not aligned (`wide` is 0), the same elements are read one by
- * one, mostly from the cache. Elements past the end read as +0, and adding +0 to a lane of sum128 changes nothing: a lane starts at +0 and
- * is never -0. */
+ * A row is cut into pieces of 128 columns. Lane t of the warp has columns 4t .. 4t + 3 of each piece, which are lanes
+ * 4t .. 4t + 3 of sum128: one float4 per lane and piece, 512 contiguous bytes. If rows are not aligned (`wide` is 0),
+ * the same elements are read one by one, mostly from the cache. Elements past the end read as +0, and adding +0 to a
+ * lane of sum128 changes nothing: a lane starts at +0 and is never -0. */
 #pragma once
 
 #define RP_PIECE 128
@@ -49,7 +50,8 @@ RP_DEVICE void rp_put4(float *p, float4 v, long n, int wide)
     if (n > 3)
         p[3] = v.w;
 }
-/* one(what, index, how many, wide) for every four of `count` elements, over all threads of the grid; compiled with wide 1 and 0. */
+/* one(what, index, how many, wide) for every four of `count` elements, over all threads of the grid; compiled with wide
+ * 1 and 0. */
 #define RP_EACH4(what, count, is_wide, one)                                                                            \
     for (size_t i_ = 4 * rp_thread(); i_ < (count); i_ += 4 * rp_threads())                                            \
         if ((is_wide) && (count) - i_ >= 4)                                                                            \
@@ -71,8 +73,8 @@ RP_DEVICE float4 rp_first4(float4 v, long n)
     return make_float4(n > 0 ? v.x : 0.0f, n > 1 ? v.y : 0.0f, n > 2 ? v.z : 0.0f, n > 3 ? v.w : 0.0f);
 }
 
-/* The end of sum128: lanes l and l + 64, then 32, ... 1; the result in every lane of the warp. In the first steps each of two threads
- * computes half of the sums, which takes 8 exchanges in total instead of 20. a + b = b + a. */
+/* The end of sum128: lanes l and l + 64, then 32, ... 1; the result in every lane of the warp. In the first steps each
+ * of two threads computes half of the sums, which takes 8 exchanges in total instead of 20. a + b = b + a. */
 RP_DEVICE float rp_sum128(float4 s)
 {
     int high = rp_lane() & 16, low = rp_lane() & 8;
@@ -88,8 +90,8 @@ RP_DEVICE float rp_sum128(float4 s)
     return keep + __shfl_xor_sync(RP_ALL_LANES, keep, 8);
 }
 
-/* The same end where thread l of the block has lane l of sum128; the result in the threads of warp 0. lane: 128 floats of shared memory,
- * free again after the next barrier. Every thread of the block calls it. */
+/* The same end where thread l of the block has lane l of sum128; the result in the threads of warp 0. lane: 128 floats
+ * of shared memory, free again after the next barrier. Every thread of the block calls it. */
 RP_DEVICE float rp_block_sum128(float s, float *lane)
 {
     if (threadIdx.x < 128)

@@ -62,13 +62,14 @@ void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what)
     (void)rp_driver_fail(c->d, r, what, &c->failed);
 }
 
-void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
+void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared,
+                        const void *args)
 {
     const struct rp_cuda_kernel_info *k = &rp_cuda_kernels[kernel];
     void *parameters[1];
     *(const void **)(void *)parameters = args;
-    CUresult r = c->d->cuLaunchKernel(c->kernel[kernel], grid.x, grid.y, grid.z, k->threads, 1, 1, (unsigned)shared, c->stream, parameters,
-                                      NULL);
+    CUresult r = c->d->cuLaunchKernel(c->kernel[kernel], grid.x, grid.y, grid.z, k->threads, 1, 1, (unsigned)shared,
+                                      c->stream, parameters, NULL);
     if (r != CUDA_SUCCESS)
         rp_cuda_failed(c, r, k->name);
     else
@@ -82,7 +83,8 @@ void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_gri
         return;
     RP_BUG_IF(shared > c->gpu.shared_max);
     if (shared > c->shared_set[kernel]) {
-        CUresult r = c->d->cuFuncSetAttribute(c->kernel[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
+        CUresult r =
+            c->d->cuFuncSetAttribute(c->kernel[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
         if (r != CUDA_SUCCESS) {
             rp_cuda_failed(c, r, k->name);
             return;
@@ -110,8 +112,8 @@ static int is_other_tile(const struct rp_cuda *c, const char *name, const char *
     return 0;
 }
 
-/* Whether it computes in mixed precision and the device does not, or as a tile that is not compiled for this GPU. name: with
- * rp_ */
+/* Whether it computes in mixed precision and the device does not, or as a tile that is not compiled for this GPU. name:
+ * with rp_ */
 static int is_other_arithmetic(const struct rp_cuda *c, const char *name)
 {
     static const char *const prefix[] = {"gemm16_f16_", "gemm16_bf16_"};

@@ -1,11 +1,13 @@
-/* Softmax cross-entropy with its gradient, over a whole row or in shards, the weighted sum of losses, and the best class of a row. */
+/* Softmax cross-entropy with its gradient, over a whole row or in shards, the weighted sum of losses, and the best
+ * class of a row. */
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
 #include "backend/cuda/stored.cuh"
 #include "ops/functions.h"
 
-/* e of a class, which strict fp32 writes over z until the sum is known; other stores would round it, and compute it again. */
+/* e of a class, which strict fp32 writes over z until the sum is known; other stores would round it, and compute it
+ * again. */
 #ifdef RP_STORE
 #define PUT_E(z, e) ((void)0)
 #define E_OF(z, m) r_exp_below(rp_stored_get(z) - (m))
@@ -18,12 +20,13 @@
 
 /* ---- softmax cross-entropy: a block of 1024 threads for each row ----
  *
- * Thread t has elements t, t + 1024, ...; the first KEPT of them stay in registers (rows of up to 32768 classes: a row of logits is read
- * once and written once on every GPU), those after are read from global memory in every pass, in strict fp32 with e written over z.
- * Loads are 128 bytes a warp at any alignment: a row of 30522 starts on no boundary.
+ * Thread t has elements t, t + 1024, ...; the first KEPT of them stay in registers (rows of up to 32768 classes: a row
+ * of logits is read once and written once on every GPU), those after are read from global memory in every pass, in
+ * strict fp32 with e written over z. Loads are 128 bytes a warp at any alignment: a row of 30522 starts on no boundary.
  *
- * sum128 is 128 chains of additions in the order of the row, which at most 128 threads can compute. All threads compute e and store 4096
- * values in shared memory at a time; the first 128 threads add these up while the others compute the next 4096.
+ * sum128 is 128 chains of additions in the order of the row, which at most 128 threads can compute. All threads compute
+ * e and store 4096 values in shared memory at a time; the first 128 threads add these up while the others compute the
+ * next 4096.
  *
  *   e of 4 x 1024 elements -> tile 0 | barrier | -> tile 1 | barrier | -> tile 0 ...
  *                                      sum tile 0            sum tile 1 */
@@ -119,7 +122,8 @@ RP_KERNEL(softmax_xent)
  * threads first. The row is read from global memory in every pass, which is mostly the cache. */
 RP_KERNEL(softmax_xent_shards)
 {
-    float *part = RP_SHARED(float), *lanes = part + RP_XENT_SHARDS_MOST; /* a sum of each shard; 128 lanes of each group */
+    /* a sum of each shard; 128 lanes of each group */
+    float *part = RP_SHARED(float), *lanes = part + RP_XENT_SHARDS_MOST;
     rp_stored *z = RP_BASE.logits + (long)blockIdx.x * RP_BASE.ld;
     const int shards = RP_BASE.shards, each = RP_BASE.each, classes = shards * each;
     const int t = (int)threadIdx.x, lane = t % 128, label = RP_BASE.labels[blockIdx.x];
@@ -181,8 +185,8 @@ RP_KERNEL(weighted_sum)
 
 /* ---- smoothed labels, and the best class ----
  *
- * A block of 128 threads for each row: thread l has the elements of lane l of both sums, reads them three times, the second and third
- * time mostly from the cache, and in strict fp32 writes e over z as in the definition. */
+ * A block of 128 threads for each row: thread l has the elements of lane l of both sums, reads them three times, the
+ * second and third time mostly from the cache, and in strict fp32 writes e over z as in the definition. */
 RP_KERNEL(softmax_xent_smoothed)
 {
     float *shared = RP_SHARED(float); /* 128 */

@@ -1,8 +1,9 @@
 /* The device's clock, its link and its memory, for measuring.
  *
- * Two events delimit a measurement: the first is recorded at the beginning, while the stream is idle, the second again before each wait of
- * the host, so that the one before the last wait counts. The time includes the gaps in which the device waited for the host, but not the
- * host's work before its first launch and after its last wait. Events have a resolution of about half a microsecond. */
+ * Two events delimit a measurement: the first is recorded at the beginning, while the stream is idle, the second again
+ * before each wait of the host, so that the one before the last wait counts. The time includes the gaps in which the
+ * device waited for the host, but not the host's work before its first launch and after its last wait. Events have a
+ * resolution of about half a microsecond. */
 #include "backend/cuda/cuda.h"
 
 #include <stdio.h>

@@ -8,7 +8,8 @@
 
 #define PIECES_MOST 4294967040.0 /* warps are numbered by 32 bits */
 #define GEMM_TILE 32             /* rows and columns of the smallest tile */
-#define TILE(name, threads, blocks, rows, columns, ...) _Static_assert(rows >= GEMM_TILE && columns >= GEMM_TILE, #name " is smaller");
+#define TILE(name, threads, blocks, rows, columns, ...)                                                                \
+    _Static_assert(rows >= GEMM_TILE && columns >= GEMM_TILE, #name " is smaller");
 #include "backend/cuda/gemm.def"
 #undef TILE
 
@@ -32,36 +33,51 @@ static int supports_attention(const struct rp_cuda_gpu *gpu, const struct rp_op_
     if (attention_shared(u->op, (size_t)u->seq, dim) > gpu->shared_max) {
         while (attention_shared(u->op, most + 64, dim) <= gpu->shared_max)
             most += 64;
-        return rp_use_refuse(u, err, "does not fit this GPU's shared memory (%zu KiB): at most %zu; shorten task.seq_length, or use "
-                                     "--backend cpu", gpu->shared_max / 1024, most);
+        return rp_use_refuse(
+            u, err,
+            "does not fit this GPU's shared memory (%zu KiB): at most %zu; shorten task.seq_length, or use "
+            "--backend cpu",
+            gpu->shared_max / 1024, most);
     }
     if (sample > INT32_MAX)
-        return rp_use_refuse(u, err, "and %d heads has %.0f numbers in a sample, at most %d can be counted on GPUs; shorten "
-                                     "task.seq_length, or use --backend cpu", u->heads, sample, INT32_MAX);
+        return rp_use_refuse(u, err,
+                             "and %d heads has %.0f numbers in a sample, at most %d can be counted on GPUs; shorten "
+                             "task.seq_length, or use --backend cpu",
+                             u->heads, sample, INT32_MAX);
     return rp_use_limit(u, "rows of scores", scores, INT32_MAX, err);
 }
 
 /* Mixed precision: its arithmetic is the GPU's. */
-static int supports_arithmetic(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
+static int supports_arithmetic(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u,
+                               struct rp_err *err)
 {
     if (rp_cuda_has_arithmetic(gpu->capability, n))
         return 0;
-    return rp_use_refuse(u, err, "cannot be computed as %s has it by GPUs of compute capability %d.%d; set train.tensor_core to auto, or use "
-                                 "--backend cpu", rp_numerics_name(n), gpu->capability / 10, gpu->capability % 10);
+    return rp_use_refuse(
+        u, err,
+        "cannot be computed as %s has it by GPUs of compute capability %d.%d; set train.tensor_core to auto, or use "
+        "--backend cpu",
+        rp_numerics_name(n), gpu->capability / 10, gpu->capability % 10);
 }
 
 /* Of mixed precision, in which a head's columns are in registers. */
-static int supports_low_attention(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
+static int supports_low_attention(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u,
+                                  struct rp_err *err)
 {
     const double rows = (double)u->batch * u->heads * u->seq, sample = 3.0 * u->heads * u->head_dim * u->seq;
     if (supports_arithmetic(gpu, n, u, err) < 0)
         return -1;
     if (u->head_dim > RP_ATT16_DIM)
-        return rp_use_refuse(u, err, "has heads of %d columns, at most %d in mixed precision on GPUs; set train.precision to fp32, or use "
-                                     "--backend cpu", u->head_dim, RP_ATT16_DIM);
+        return rp_use_refuse(
+            u, err,
+            "has heads of %d columns, at most %d in mixed precision on GPUs; set train.precision to fp32, or use "
+            "--backend cpu",
+            u->head_dim, RP_ATT16_DIM);
     if (sample > INT32_MAX)
-        return rp_use_refuse(u, err, "and %d heads has %.0f numbers in a sample, at most %d can be counted on GPUs; shorten "
-                                     "task.seq_length, or use --backend cpu", u->heads, sample, INT32_MAX);
+        return rp_use_refuse(u, err,
+                             "and %d heads has %.0f numbers in a sample, at most %d can be counted on GPUs; shorten "
+                             "task.seq_length, or use --backend cpu",
+                             u->heads, sample, INT32_MAX);
     return rp_use_limit(u, "rows of scores", rows, INT32_MAX, err);
 }
 
@@ -70,7 +86,8 @@ static int supports_gemm(const struct rp_op_use *u, struct rp_err *err)
 {
     const int columns = (int)(RP_CUDA_GEMM_WORKSPACE / sizeof(float));
     if (u->width > columns)
-        return rp_use_refuse(u, err, "has more columns than the cuda backend can handle, at most %d; use --backend cpu", columns);
+        return rp_use_refuse(u, err, "has more columns than the cuda backend can handle, at most %d; use --backend cpu",
+                             columns);
     return rp_use_limit(u, "tiles", cut(u->rows, GEMM_TILE) * cut(u->width, GEMM_TILE), INT32_MAX, err);
 }
 
@@ -88,21 +105,28 @@ static int supports_conv(const struct rp_op_use *u, struct rp_err *err)
     const double elements = larger(larger(rows * v->out_c, pixels * v->in_c), taps * v->in_c * v->out_c);
     const double tiles = cut(v->out_c, 64) * cut(taps * v->in_c, 64) * cut(rows, RP_CONV_GROUP);
     if (v->kernel_h > RP_CONV_KERNEL_MOST || v->kernel_w > RP_CONV_KERNEL_MOST || v->stride > RP_CONV_STRIDE_MOST)
-        return rp_use_refuse(u, err, "has a window of %d x %d and a stride of %d, at most %d x %d and %d are supported on GPUs; use "
-                                     "--backend cpu", v->kernel_h, v->kernel_w, v->stride, RP_CONV_KERNEL_MOST, RP_CONV_KERNEL_MOST,
-                             RP_CONV_STRIDE_MOST);
+        return rp_use_refuse(
+            u, err,
+            "has a window of %d x %d and a stride of %d, at most %d x %d and %d are supported on GPUs; use "
+            "--backend cpu",
+            v->kernel_h, v->kernel_w, v->stride, RP_CONV_KERNEL_MOST, RP_CONV_KERNEL_MOST, RP_CONV_STRIDE_MOST);
     if (taps * most * most > UINT32_MAX)
-        return rp_use_refuse(u, err, "has too many channels for GPUs: window x channels x channels is %.0f, at most %u; use --backend cpu",
-                             taps * most * most, UINT32_MAX);
+        return rp_use_refuse(
+            u, err,
+            "has too many channels for GPUs: window x channels x channels is %.0f, at most %u; use --backend cpu",
+            taps * most * most, UINT32_MAX);
     return rp_use_limit(u, "elements in a tensor", elements, INT32_MAX, err) < 0 ||
                    rp_use_limit(u, "rows x pixels of a side", rows * larger(v->out_h, v->out_w), UINT32_MAX, err) < 0 ||
-                   rp_use_limit(u, "tiles of a weight gradient", u->op == RP_OP_conv_wgrad ? tiles : 0, INT32_MAX, err) < 0
+                   rp_use_limit(u, "tiles of a weight gradient", u->op == RP_OP_conv_wgrad ? tiles : 0, INT32_MAX,
+                                err) < 0
                ? -1
                : 0;
 }
 
-/* Mixed precision, in addition: k-steps and rows that are divided, and the workspace holds a row of the results of all chains. */
-static int supports_low_conv(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
+/* Mixed precision, in addition: k-steps and rows that are divided, and the workspace holds a row of the results of all
+ * chains. */
+static int supports_low_conv(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u,
+                             struct rp_err *err)
 {
     const struct rp_conv *v = &u->conv;
     const int channels = v->in_c > v->out_c ? v->in_c : v->out_c, taps = rp_conv_taps(v), rows = (int)rp_conv_rows(v);
@@ -114,23 +138,28 @@ static int supports_low_conv(const struct rp_cuda_gpu *gpu, enum rp_numerics n, 
     if (supports_arithmetic(gpu, n, u, err) < 0 || supports_conv(u, err) < 0)
         return -1;
     return rp_use_limit(u, "k-steps of a window x of a row", v->kernel_h * row * row, UINT32_MAX, err) < 0 ||
-                   rp_use_limit(u, "pixels x those of a side", pixels * larger(v->in_h, v->in_w), UINT32_MAX, err) < 0 ||
+                   rp_use_limit(u, "pixels x those of a side", pixels * larger(v->in_h, v->in_w), UINT32_MAX, err) <
+                       0 ||
                    rp_use_limit(u, "chains of a product", segments, RP_CUDA_LOW_SEGMENTS, err) < 0 ||
-                   rp_use_limit(u, "bytes of results of a row", (double)rp_cuda_low_row_bytes(width, segments), RP_CUDA_GEMM_WORKSPACE, err) < 0
+                   rp_use_limit(u, "bytes of results of a row", (double)rp_cuda_low_row_bytes(width, segments),
+                                RP_CUDA_GEMM_WORKSPACE, err) < 0
                ? -1
                : 0;
 }
 
 /* A product of mixed precision: the workspace holds a row of the results of all chains, whichever operand is
  * transposed. */
-static int supports_low_gemm(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u, struct rp_err *err)
+static int supports_low_gemm(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u,
+                             struct rp_err *err)
 {
     const int chains = rp_cuda_low_segments(u->depth, RP_LOW_CHAIN),
-              pieces = rp_cuda_low_segments(u->depth, rp_low_segment(u->rows, u->width, u->depth)), segments = chains > pieces ? chains : pieces;
+              pieces = rp_cuda_low_segments(u->depth, rp_low_segment(u->rows, u->width, u->depth)),
+              segments = chains > pieces ? chains : pieces;
     if (supports_arithmetic(gpu, n, u, err) < 0)
         return -1;
     return rp_use_limit(u, "chains of a product", segments, RP_CUDA_LOW_SEGMENTS, err) < 0 ||
-                   rp_use_limit(u, "bytes of results of a row", (double)rp_cuda_low_row_bytes(u->width, segments), RP_CUDA_GEMM_WORKSPACE, err) < 0
+                   rp_use_limit(u, "bytes of results of a row", (double)rp_cuda_low_row_bytes(u->width, segments),
+                                RP_CUDA_GEMM_WORKSPACE, err) < 0
                ? -1
                : 0;
 }
@@ -151,8 +180,10 @@ int rp_cuda_supports(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const st
         return rp_is_mixed(n) ? supports_low_conv(gpu, n, u, err) : supports_conv(u, err);
     case RP_OP_maxpool_forward:
     case RP_OP_maxpool_backward:
-        return rp_use_limit(u, "fours of channels", larger((double)u->conv.in_h * u->conv.in_w, (double)u->conv.out_h * u->conv.out_w) *
-                                                        u->conv.batch * cut(u->conv.in_c, 4), PIECES_MOST, err);
+        return rp_use_limit(u, "fours of channels",
+                            larger((double)u->conv.in_h * u->conv.in_w, (double)u->conv.out_h * u->conv.out_w) *
+                                u->conv.batch * cut(u->conv.in_c, 4),
+                            PIECES_MOST, err);
     case RP_OP_batchnorm_forward:
     case RP_OP_batchnorm_apply:
     case RP_OP_batchnorm_backward:
@@ -201,8 +232,8 @@ static size_t dots_bytes(const struct rp_op_use *u)
 /* D, and pd and ds of all keys, but at least of 64. */
 static size_t backward_workspace(const struct rp_op_use *u)
 {
-    const size_t heads = (size_t)u->batch * (size_t)u->heads, strip = rp_cuda_attention_strip(u->seq), d = dots_bytes(u),
-                 all = heads * (((size_t)u->seq + 63) / 64) * strip;
+    const size_t heads = (size_t)u->batch * (size_t)u->heads, strip = rp_cuda_attention_strip(u->seq),
+                 d = dots_bytes(u), all = heads * (((size_t)u->seq + 63) / 64) * strip;
     const size_t most = rp_cuda_attention_workspace(u->seq);
     return d + smaller(all, d + strip < most ? most - d : strip);
 }

@@ -50,8 +50,8 @@ static int id_of(const struct choice *use)
     return use ? use->rows + 10 * use->is_stream : 0;
 }
 
-/* Per cent of the time of 8 rows for the same work: fewer rows read more shared memory per multiplication, which matters most where a
- * multiprocessor has 128 lanes. */
+/* Per cent of the time of 8 rows for the same work: fewer rows read more shared memory per multiplication, which
+ * matters most where a multiprocessor has 128 lanes. */
 static long weight(const struct rp_cuda *c, int rows)
 {
     const int lanes = c->gpu.capability > 80 ? 128 : 64;
@@ -230,8 +230,8 @@ static long streams_time(const struct rp_cuda *c, const struct rp_attention *a, 
 /* Work of 64 keys and all queries is 20 for each product, of which there are five: 100. The streams do the same five
  * products in three launches (two, two, one), plus a tenth for traffic through global memory, as forward (see
  * stream_work()). A head that is one block, for any number of rows, has all tiles of keys. A wide one takes 250: for
- * each square it reads and writes its chains of dq, dk and dv in memory, and waits for them; the factor is an assumption.
- * In rotation the streams also run piecewise: one tile of 64 keys of one head after the other. */
+ * each square it reads and writes its chains of dq, dk and dv in memory, and waits for them; the factor is an
+ * assumption. In rotation the streams also run piecewise: one tile of 64 keys of one head after the other. */
 static struct way choose_backward(const struct rp_cuda *c, const struct rp_attention *a, int turn)
 {
     struct ways ways = {.n = 0};
@@ -309,13 +309,14 @@ static int next_turn(struct rp_cuda *c, enum rp_op op, const struct rp_attention
 /* The memory plan has checked this already. */
 static void check_attention(const struct rp_cuda *c, enum rp_op op, const struct rp_attention *a, const uint8_t *mask)
 {
-    const struct rp_op_use use = {.op = op, .batch = a->batch, .seq = a->seq, .heads = a->heads, .head_dim = a->head_dim};
+    const struct rp_op_use use = {
+        .op = op, .batch = a->batch, .seq = a->seq, .heads = a->heads, .head_dim = a->head_dim};
     struct rp_err err;
     RP_BUG_IF(rp_cuda_supports(&c->gpu, c->dev.numerics, &use, &err) < 0 || ((uintptr_t)mask & 3));
 }
 
-void rp_cuda_op_attention_forward(struct rp_dev *dev, rp_stored *o, float *row_max, float *row_inv, uint8_t *mask, const rp_stored *qkv,
-                                  const struct rp_attention *a)
+void rp_cuda_op_attention_forward(struct rp_dev *dev, rp_stored *o, float *row_max, float *row_inv, uint8_t *mask,
+                                  const rp_stored *qkv, const struct rp_attention *a)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const int width = a->heads * a->head_dim;
@@ -330,15 +331,18 @@ void rp_cuda_op_attention_forward(struct rp_dev *dev, rp_stored *o, float *row_m
     RP_BUG_IF(!way.use);
     const long all = tiles(a, way.use->rows);
     const size_t slabs = (size_t)way.blocks * (size_t)way.kept * RP_ATT_TILE_BYTES(way.use->rows);
-    const struct rp_attention_forward_args args = {
-        .o = rp_cuda_floats(o), .row_max = row_max, .row_inv = row_inv, .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL,
-        .mask = mask, .qkv = rp_cuda_floats(qkv), .keys = a->key_mask, .first = a->first_key, .seed = a->drop.seed, .seq = a->seq,
-        .heads = a->heads, .first_head = a->first_head, .dim = a->head_dim, .width = width, .ld = 3 * width,
-        .padded = RP_ATT_PADDED(a->seq), .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all,
-        .kept_tiles = way.kept,
-        .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv), .scale = a->scale, .keep_scale = a->drop.scale,
-        .step = a->drop.step, .site = a->drop.site, .first_sample = a->drop.first_sample,
-        .threshold = a->drop.threshold, .causal = a->causal};
+    const struct rp_attention_forward_args args = {.o = rp_cuda_floats(o), .row_max = row_max, .row_inv = row_inv,
+                                                   .slabs = slabs ? rp_cuda_workspace(c, slabs) : NULL, .mask = mask,
+                                                   .qkv = rp_cuda_floats(qkv), .keys = a->key_mask,
+                                                   .first = a->first_key, .seed = a->drop.seed, .seq = a->seq,
+                                                   .heads = a->heads, .first_head = a->first_head, .dim = a->head_dim,
+                                                   .width = width, .ld = 3 * width, .padded = RP_ATT_PADDED(a->seq),
+                                                   .blocks = (int)(all / a->batch / a->heads), .tiles = (int)all,
+                                                   .kept_tiles = way.kept,
+                                                   .whole = a->head_dim % 4 == 0 && RP_ALIGNED(o, qkv),
+                                                   .scale = a->scale, .keep_scale = a->drop.scale, .step = a->drop.step,
+                                                   .site = a->drop.site, .first_sample = a->drop.first_sample,
+                                                   .threshold = a->drop.threshold, .causal = a->causal};
     rp_cuda_launch(c, way.use->kernel, (struct rp_grid){way.blocks, 1, 1}, way.shared, &args);
 }
 
@@ -368,9 +372,9 @@ void rp_cuda_op_attention_backward(struct rp_dev *dev, const struct rp_attention
         .whole = a->head_dim % 4 == 0 && RP_ALIGNED(g->dqkv, g->d_o, g->qkv), .scale = a->scale,
         .keep_scale = dropout ? a->drop.scale : 1.0f, .causal = a->causal};
     const unsigned threads = rp_cuda_kernels[RP_KERNEL_attention_dots].threads;
-    RP_LAUNCH(c, attention_dots, ((struct rp_grid){(unsigned)((rows * a->heads + threads - 1) / threads), 1, 1}), 0, .big_d = big_d,
-              .d_o = rp_cuda_floats(g->d_o), .o = rp_cuda_floats(g->o), .rows = (int)rows, .seq = a->seq, .heads = a->heads,
-              .dim = a->head_dim,
+    RP_LAUNCH(c, attention_dots, ((struct rp_grid){(unsigned)((rows * a->heads + threads - 1) / threads), 1, 1}), 0,
+              .big_d = big_d, .d_o = rp_cuda_floats(g->d_o), .o = rp_cuda_floats(g->o), .rows = (int)rows,
+              .seq = a->seq, .heads = a->heads, .dim = a->head_dim,
               .whole = a->head_dim % 4 == 0 && RP_ALIGNED(g->d_o, g->o));
     if (way.use->is_stream)
         launch_backward_streams(c, a, &way, &args);

@@ -17,8 +17,9 @@ void rp_cuda_column_mean(struct rp_cuda *c, float *mean, float *rstd, float eps,
 {
     const unsigned strips_of = ((unsigned)width + RP_TREE_COLUMNS - 1) / RP_TREE_COLUMNS;
     const unsigned each = rp_cuda_kernels[RP_KERNEL_column_mean].threads / 32;
-    RP_LAUNCH(c, column_mean, ((struct rp_grid){strips_of, 1, 1}), RP_TREE_FLOATS(each, RP_TREE_COLUMNS) * sizeof(float), .mean = mean,
-              .rstd = rstd, .work = work, .inv = 1.0f / (float)rows, .eps = eps,
+    RP_LAUNCH(c, column_mean, ((struct rp_grid){strips_of, 1, 1}),
+              RP_TREE_FLOATS(each, RP_TREE_COLUMNS) * sizeof(float), .mean = mean, .rstd = rstd, .work = work,
+              .inv = 1.0f / (float)rows, .eps = eps,
               .blocks = (int)(((long)rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS), .width = width);
 }
 

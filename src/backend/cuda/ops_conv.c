@@ -10,9 +10,11 @@ static const struct conv_tile {
     enum rp_cuda_kernel kernel;
     int threads, blocks, rows, columns, thread_rows, vectors, from, before, rate;
 } tiles[] = {
-#define ROW(direction, lower, name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, vectors, from, before,      \
-            rate)                                                                                                                          \
-    {#lower "_" #name, direction, RP_KERNEL_conv_##lower##_##name, threads, blocks, rows, columns, thread_rows, vectors, from, before,     \
+#define ROW(direction, lower, name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across,         \
+            vectors, from, before,                                                                                     \
+            rate)                                                                                                      \
+    {#lower "_" #name, direction, RP_KERNEL_conv_##lower##_##name, threads, blocks, rows, columns, thread_rows,        \
+        vectors, from, before,                                                                                         \
      rate},
 #define FORWARD(...) ROW(FORWARD, forward, __VA_ARGS__)
 #define DGRAD(...) ROW(DGRAD, dgrad, __VA_ARGS__)
@@ -124,8 +126,8 @@ static size_t conv_count_bytes(const struct rp_cuda *c, const struct conv_tile *
 
 static int conv_check_fit(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j)
 {
-    return t->direction == j->direction && c->image->arch >= t->from && c->image->arch < t->before && (j->vectors || !t->vectors) &&
-           conv_count_bytes(c, t, j) <= c->gpu.shared_max;
+    return t->direction == j->direction && c->image->arch >= t->from && c->image->arch < t->before &&
+           (j->vectors || !t->vectors) && conv_count_bytes(c, t, j) <= c->gpu.shared_max;
 }
 
 static struct rp_cuda_tile conv_get_size(const struct rp_cuda *c, const struct conv_tile *t, const struct conv_task *j)
@@ -231,7 +233,8 @@ struct rp_cuda_conv rp_cuda_conv_choice(const struct rp_cuda *c, enum rp_op op, 
 
 const char *rp_cuda_conv_tile(const struct rp_cuda *c, int number, int *usable)
 {
-    *usable = number >= 1 && number <= TILES && c->image->arch >= tiles[number - 1].from && c->image->arch < tiles[number - 1].before;
+    *usable = number >= 1 && number <= TILES && c->image->arch >= tiles[number - 1].from &&
+              c->image->arch < tiles[number - 1].before;
     return number >= 1 && number <= TILES ? tiles[number - 1].name : NULL;
 }
 
@@ -265,8 +268,8 @@ static void conv_launch_tiles(struct rp_cuda *c, const struct conv_task *j, stru
     rp_cuda_launch(c, t->kernel, (struct rp_grid){(unsigned)blocks, 1, 1}, conv_count_bytes(c, t, j), a);
 }
 
-void rp_cuda_op_conv_forward(struct rp_dev *dev, rp_stored *y, float *mean, const rp_stored *x, const rp_stored *w, const struct rp_conv *v,
-                             float *work)
+void rp_cuda_op_conv_forward(struct rp_dev *dev, rp_stored *y, float *mean, const rp_stored *x, const rp_stored *w,
+                             const struct rp_conv *v, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const int rows = (int)rp_conv_rows(v);
@@ -278,14 +281,15 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, rp_stored *y, float *mean, cons
         rp_cuda_op_gemm(dev, &g);
         conv_begin_gemm(c);
     } else {
-        struct rp_conv_args a = {
-            .c = rp_cuda_floats(y), .a = rp_cuda_floats(x), .b = rp_cuda_floats(w), .images = v->batch, .height = v->in_h,
-            .width = v->in_w, .channels = v->in_c, .to_height = v->out_h,
-            .to_width = v->out_w, .columns = v->out_c, .step = v->stride, .direction = 1, .to_step = 1, .tap_step = 1,
-            .kernel_w = v->kernel_w, .taps = v->kernel_h * v->kernel_w, .by_channels = RP_CONV_BY(v->in_c),
-            .wide = v->out_c % 4 == 0 && RP_ALIGNED(y)};
-        a.part[0] = (struct rp_conv_part){.height = v->out_h, .width = v->out_w, .top = -v->pad_top, .left = -v->pad_left,
-                                          .taps_h = v->kernel_h, .taps_w = v->kernel_w, .by_taps_w = 65536u / (unsigned)v->kernel_w + 1};
+        struct rp_conv_args a = {.c = rp_cuda_floats(y), .a = rp_cuda_floats(x), .b = rp_cuda_floats(w),
+                                 .images = v->batch, .height = v->in_h, .width = v->in_w, .channels = v->in_c,
+                                 .to_height = v->out_h, .to_width = v->out_w, .columns = v->out_c, .step = v->stride,
+                                 .direction = 1, .to_step = 1, .tap_step = 1, .kernel_w = v->kernel_w,
+                                 .taps = v->kernel_h * v->kernel_w, .by_channels = RP_CONV_BY(v->in_c),
+                                 .wide = v->out_c % 4 == 0 && RP_ALIGNED(y)};
+        a.part[0] = (struct rp_conv_part){.height = v->out_h, .width = v->out_w, .top = -v->pad_top,
+                                          .left = -v->pad_left, .taps_h = v->kernel_h, .taps_w = v->kernel_w,
+                                          .by_taps_w = 65536u / (unsigned)v->kernel_w + 1};
         conv_launch_tiles(c, &j, &a);
     }
     if (!mean)
@@ -294,8 +298,8 @@ void rp_cuda_op_conv_forward(struct rp_dev *dev, rp_stored *y, float *mean, cons
     rp_cuda_column_mean(c, mean, NULL, 0, work, rows, v->out_c);
 }
 
-void rp_cuda_op_conv_dgrad(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const rp_stored *w, const rp_stored *add,
-                           const struct rp_conv *v)
+void rp_cuda_op_conv_dgrad(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
+                           const rp_stored *add, const struct rp_conv *v)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct conv_task j = conv_make_task(RP_OP_conv_dgrad, v, RP_ALIGNED(w, dx, add));
@@ -309,12 +313,12 @@ void rp_cuda_op_conv_dgrad(struct rp_dev *dev, rp_stored *dx, const rp_stored *d
         conv_begin_gemm(c);
         return;
     }
-    struct rp_conv_args a = {
-        .c = rp_cuda_floats(dx), .a = rp_cuda_floats(dy), .b = rp_cuda_floats(w), .add = rp_cuda_floats(add),
-        .images = v->batch, .height = v->out_h, .width = v->out_w, .channels = v->out_c,
-        .to_height = v->in_h, .to_width = v->in_w, .columns = v->in_c, .step = 1, .direction = -1, .to_step = v->stride,
-        .tap_step = v->stride, .kernel_w = v->kernel_w, .taps = v->kernel_h * v->kernel_w, .by_channels = RP_CONV_BY(v->out_c),
-        .wide = v->in_c % 4 == 0 && RP_ALIGNED(dx, add)};
+    struct rp_conv_args a = {.c = rp_cuda_floats(dx), .a = rp_cuda_floats(dy), .b = rp_cuda_floats(w),
+                             .add = rp_cuda_floats(add), .images = v->batch, .height = v->out_h, .width = v->out_w,
+                             .channels = v->out_c, .to_height = v->in_h, .to_width = v->in_w, .columns = v->in_c,
+                             .step = 1, .direction = -1, .to_step = v->stride, .tap_step = v->stride,
+                             .kernel_w = v->kernel_w, .taps = v->kernel_h * v->kernel_w,
+                             .by_channels = RP_CONV_BY(v->out_c), .wide = v->in_c % 4 == 0 && RP_ALIGNED(dx, add)};
     conv_find_parts(a.part, v);
     conv_launch_tiles(c, &j, &a);
 }
@@ -329,7 +333,8 @@ static void conv_launch_wgrad(struct rp_cuda *c, const struct conv_task *j, stru
     rp_cuda_launch(c, t->kernel, (struct rp_grid){blocks, 1, 1}, size.shared, a);
 }
 
-void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const rp_stored *dy, const rp_stored *x, const struct rp_conv *v, float *work)
+void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const rp_stored *dy, const rp_stored *x,
+                           const struct rp_conv *v, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct conv_task j = conv_make_task(RP_OP_conv_wgrad, v, RP_ALIGNED(dy, x, dw, work));
@@ -359,6 +364,6 @@ void rp_cuda_op_conv_wgrad(struct rp_dev *dev, float *dw, const rp_stored *dy, c
         rp_cuda_tree(c, dw, work, groups, (long)n);
     else if (groups > 1)
         RP_LAUNCH(c, group_tree, SPREAD4(c, group_tree, n),
-                  rp_cuda_kernels[RP_KERNEL_group_tree].threads * RP_GROUP_TREE_LEVELS * 4 * sizeof(float), .out = dw, .work = work,
-                  .n = n, .groups = groups, .wide = n % 4 == 0 && RP_ALIGNED(dw, work));
+                  rp_cuda_kernels[RP_KERNEL_group_tree].threads * RP_GROUP_TREE_LEVELS * 4 * sizeof(float), .out = dw,
+                  .work = work, .n = n, .groups = groups, .wide = n % 4 == 0 && RP_ALIGNED(dw, work));
 }

@@ -4,9 +4,10 @@
 void rp_cuda_op_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    size_t count = (n * sizeof *x + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES, threads = rp_cuda_kernels[RP_KERNEL_digest_leaves].threads;
-    RP_LAUNCH(c, digest_leaves, ((struct rp_grid){(unsigned)((count + threads - 1) / threads), 1, 1}), 0, .leaves = leaves, .x = x, .n = n,
-              .wide = RP_ALIGNED(x));
+    size_t count = (n * sizeof *x + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES,
+           threads = rp_cuda_kernels[RP_KERNEL_digest_leaves].threads;
+    RP_LAUNCH(c, digest_leaves, ((struct rp_grid){(unsigned)((count + threads - 1) / threads), 1, 1}), 0,
+              .leaves = leaves, .x = x, .n = n, .wide = RP_ALIGNED(x));
 }
 
 /* What a kernel that looks for them writes its result to, all ones; NULL after a failure. */

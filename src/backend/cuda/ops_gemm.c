@@ -17,8 +17,10 @@ static const struct tile {
     enum rp_gemm_how how_a, how_b;
     int from, before, rate;
 } tiles[] = {
-#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)            \
-    {#name, RP_KERNEL_gemm_##name, down * across, blocks, rows, columns, thread_rows, RP_GEMM_##how_a, RP_GEMM_##how_b, from, before, rate},
+#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from,      \
+             before, rate)                                                                                             \
+    {#name,       RP_KERNEL_gemm_##name, down * across,   blocks, rows,   columns,                                     \
+     thread_rows, RP_GEMM_##how_a,       RP_GEMM_##how_b, from,   before, rate},
 #include "backend/cuda/gemm.def"
 #undef TILE
 };
@@ -81,7 +83,8 @@ static struct rp_cuda_tile size_of(const struct rp_cuda *c, const struct tile *t
 
 static int fits(const struct rp_cuda *c, const struct tile *t, const struct rp_gemm_args *g)
 {
-    return compiled(c, t) && shared_bytes(c, t) <= c->gpu.shared_max && fits_operand(t->how_a, !g->ta, t->rows, g->m, g->a, g->lda) &&
+    return compiled(c, t) && shared_bytes(c, t) <= c->gpu.shared_max &&
+           fits_operand(t->how_a, !g->ta, t->rows, g->m, g->a, g->lda) &&
            fits_operand(t->how_b, g->tb, t->columns, g->n, g->b, g->ldb);
 }
 
@@ -234,7 +237,8 @@ static void launch_gemm(struct rp_cuda *c, struct rp_gemm_args *g)
     c->gemms++;
     const struct rp_cuda_tile t = size_of(c, p.tile);
     const unsigned blocks = (unsigned)rp_cuda_gemm_blocks(&t, g, p.mode);
-    int wide = g->n % 4 == 0 && aligned(g->c, g->ldc) && aligned(g->bias, 0) && aligned(g->add, or_zero(g->add, g->ldadd));
+    int wide =
+        g->n % 4 == 0 && aligned(g->c, g->ldc) && aligned(g->bias, 0) && aligned(g->add, or_zero(g->add, g->ldadd));
     c->gemm_done.tile = (int)(p.tile - tiles) + 1;
     c->gemm_done.mode = (int)p.mode + 1;
     g->mode = p.mode;
@@ -249,7 +253,8 @@ static void launch_gemm(struct rp_cuda *c, struct rp_gemm_args *g)
     rp_cuda_launch(c, p.tile->kernel, (struct rp_grid){blocks, 1, 1}, t.shared, g);
     if (p.mode == RP_GEMM_PARALLEL) {
         g->wide = wide;
-        rp_cuda_launch(c, RP_KERNEL_gemm_sum, rp_cuda_spread(c, RP_KERNEL_gemm_sum, (size_t)g->m * (size_t)g->n / (wide ? 4 : 1)), 0, g);
+        rp_cuda_launch(c, RP_KERNEL_gemm_sum,
+                       rp_cuda_spread(c, RP_KERNEL_gemm_sum, (size_t)g->m * (size_t)g->n / (wide ? 4 : 1)), 0, g);
     }
 }
 
@@ -262,11 +267,12 @@ struct rp_gemm_args rp_cuda_gemm_arguments(const struct rp_gemm *g, int group)
 {
     const int segment = g->segment && g->segment < g->k ? g->segment : g->k > 0 ? g->k : 1;
     const int groups = group ? segments_of(g->k, group) : 1, group_k = groups > 1 ? group : g->k;
-    return (struct rp_gemm_args){.a = rp_cuda_floats(g->a), .b = rp_cuda_floats(g->b), .c = g->c32 ? g->c32 : rp_cuda_floats(g->c),
-                                 .bias = g->bias, .add = g->c32 ? g->add32 : rp_cuda_floats(g->add), .lda = g->lda, .ldb = g->ldb,
-                                 .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n, .k = g->k,
-                                 .segment = segment, .segments = segments_of(group_k, segment), .groups = groups,
-                                 .group_k = group_k,
+    return (struct rp_gemm_args){.a = rp_cuda_floats(g->a), .b = rp_cuda_floats(g->b),
+                                 .c = g->c32 ? g->c32 : rp_cuda_floats(g->c), .bias = g->bias,
+                                 .add = g->c32 ? g->add32 : rp_cuda_floats(g->add), .lda = g->lda, .ldb = g->ldb,
+                                 .ldc = g->ldc, .ldadd = g->ldadd, .ta = g->ta, .tb = g->tb, .m = g->m, .n = g->n,
+                                 .k = g->k, .segment = segment, .segments = segments_of(group_k, segment),
+                                 .groups = groups, .group_k = group_k,
                                  .last_segments = segments_of(g->k - (groups - 1) * group_k, segment)};
 }
 
@@ -277,8 +283,8 @@ struct rp_cuda_gemm rp_cuda_gemm_choice(const struct rp_cuda *c, const struct rp
     return (struct rp_cuda_gemm){(int)(p.tile - tiles) + 1, (int)p.mode + 1, p.cycles};
 }
 
-/* If C is also `add`, sums of segments cannot be kept in C before the last one: they are in the workspace, and a large GEMM is computed in
- * bands of rows. */
+/* If C is also `add`, sums of segments cannot be kept in C before the last one: they are in the workspace, and a large
+ * GEMM is computed in bands of rows. */
 void rp_cuda_op_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     struct rp_cuda *c = rp_cuda_of(dev);

@@ -1,5 +1,5 @@
-/* GEMM in mixed precision: the choice of a tile of gemm16.def, the segments of k, and how they are added. The segments are part of the
- * arithmetic (ops/ops.h), the tile is not. */
+/* GEMM in mixed precision: the choice of a tile of gemm16.def, the segments of k, and how they are added. The segments
+ * are part of the arithmetic (ops/ops.h), the tile is not. */
 #include "backend/cuda/cuda.h"
 
 #include <string.h>
@@ -9,12 +9,22 @@ static const struct tile16 {
     enum rp_cuda_kernel kernel[2]; /* by enum rp_tc_format */
     int threads, blocks, rows, columns, a_by_k, b_by_k, from, before, wgmma;
 } tiles[] = {
-#define TILE16(name, threads, blocks, rows, columns, down, across, a_by_k, b_by_k, from, before)                                         \
-    {#name, {RP_KERNEL_gemm16_f16_##name, RP_KERNEL_gemm16_bf16_##name}, threads, blocks, rows, columns, a_by_k, b_by_k, from, before, 0},
+#define TILE16(name, threads, blocks, rows, columns, down, across, a_by_k, b_by_k, from, before)                       \
+    {#name,   {RP_KERNEL_gemm16_f16_##name, RP_KERNEL_gemm16_bf16_##name},                                             \
+     threads, blocks,                                                                                                  \
+     rows,    columns,                                                                                                 \
+     a_by_k,  b_by_k,                                                                                                  \
+     from,    before,                                                                                                  \
+     0},
 #include "backend/cuda/gemm16.def"
 #undef TILE16
 #define WGMMA16(name, threads, blocks, rows, columns, a_by_k, b_by_k)                                                  \
-    {#name, {RP_KERNEL_gemm16_f16_##name, RP_KERNEL_gemm16_bf16_##name}, threads, blocks, rows, columns, a_by_k, b_by_k, 90, 91, 1},
+    {#name,   {RP_KERNEL_gemm16_f16_##name, RP_KERNEL_gemm16_bf16_##name},                                             \
+     threads, blocks,                                                                                                  \
+     rows,    columns,                                                                                                 \
+     a_by_k,  b_by_k,                                                                                                  \
+     90,      91,                                                                                                      \
+     1},
 #include "backend/cuda/gemm16_wgmma.def"
 #undef WGMMA16
 };
@@ -70,7 +80,8 @@ static double cost(const struct rp_cuda *c, const struct tile16 *t, int m, int n
     return (double)rounds * t->blocks * t->rows * t->columns * (t->rows < 128 ? 1.5 : 1.0);
 }
 
-/* On sm_90 mma.sync reaches about 62 % of the tensor cores' rate, as others have measured: a cycle of wgmma counts as much less. */
+/* On sm_90 mma.sync reaches about 62 % of the tensor cores' rate, as others have measured: a cycle of wgmma counts as
+ * much less. */
 #define WGMMA_WEIGHT 0.62
 
 static const struct tile16 *choose(const struct rp_cuda *c, const struct rp_gemm *g, int segments)
@@ -104,7 +115,8 @@ struct rp_cuda_gemm rp_cuda_gemm16_choice(const struct rp_cuda *c, const struct 
 {
     const int segments = rp_cuda_low_segments(g->k, length_of(g));
     const struct tile16 *t = choose(c, g, segments);
-    return (struct rp_cuda_gemm){.tile = (int)(t - tiles) + 1, .cycles = cost(c, t, g->m, g->n, segments) * g->k / segments / rate};
+    return (struct rp_cuda_gemm){.tile = (int)(t - tiles) + 1,
+                                 .cycles = cost(c, t, g->m, g->n, segments) * g->k / segments / rate};
 }
 
 static int is_aligned(const void *p, int64_t pitch, size_t element, size_t numbers)
@@ -165,14 +177,15 @@ void rp_cuda_gemm16(struct rp_cuda *c, const struct rp_gemm *g)
     const int length = length_of(g), segments = rp_cuda_low_segments(g->k, length);
     const size_t row = rp_cuda_low_row_bytes(g->n, segments);
     int64_t band = row ? (int64_t)(c->workspace_bytes / row) : INT32_MAX;
-    RP_BUG_IF(!rp_cuda_has_arithmetic(c->gpu.capability, c->dev.numerics) || !rp_cuda_has_arithmetic(c->image->arch, c->dev.numerics) ||
-              band < 1);
+    RP_BUG_IF(!rp_cuda_has_arithmetic(c->gpu.capability, c->dev.numerics) ||
+              !rp_cuda_has_arithmetic(c->image->arch, c->dev.numerics) || band < 1);
     band -= band > 64 ? band % 64 : 0; /* keeps the alignment */
     const struct tile16 *t = choose(c, g, segments);
     c->gemms++;
     c->gemm_done = (struct rp_cuda_gemm){.tile = (int)(t - tiles) + 1};
-    struct rp_gemm16_args x = {.bias = g->bias, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .ldadd = g->ldadd, .ldpart = rp_cuda_low_pitch(g->n),
-                               .n = g->n, .k = g->k, .length = length, .segments = segments, .f32 = g->c32 != NULL, .in_tree = g->ta,
+    struct rp_gemm16_args x = {.bias = g->bias, .lda = g->lda, .ldb = g->ldb, .ldc = g->ldc, .ldadd = g->ldadd,
+                               .ldpart = rp_cuda_low_pitch(g->n), .n = g->n, .k = g->k, .length = length,
+                               .segments = segments, .f32 = g->c32 != NULL, .in_tree = g->ta,
                                .b = (const uint16_t *)(const void *)g->b};
     x.fast_b = is_aligned(x.b, g->ldb, sizeof(uint16_t), 8);
     for (int64_t i = 0; i < g->m; i += band) {

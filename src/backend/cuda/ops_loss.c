@@ -1,8 +1,8 @@
 /* The losses, and the best class of a row. */
 #include "backend/cuda/cuda.h"
 
-void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, rp_stored *logits, long ld, const int32_t *labels, const float *coef,
-                             float scale, int n, int classes, int shards)
+void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, rp_stored *logits, long ld, const int32_t *labels,
+                             const float *coef, float scale, int n, int classes, int shards)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const struct rp_grid rows = {(unsigned)n, 1, 1};
@@ -29,11 +29,13 @@ void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, rp_stored *logits,
 void rp_cuda_op_weighted_sum(struct rp_dev *dev, float *out, const float *loss, const float *coef, int n)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
-    RP_LAUNCH(c, weighted_sum, ((struct rp_grid){1, 1, 1}), 128 * sizeof(float), .out = out, .loss = loss, .coef = coef, .n = n);
+    RP_LAUNCH(c, weighted_sum, ((struct rp_grid){1, 1, 1}), 128 * sizeof(float), .out = out, .loss = loss, .coef = coef,
+              .n = n);
 }
 
-void rp_cuda_op_softmax_xent_smoothed(struct rp_dev *dev, float *loss, rp_stored *logits, long ld, const int32_t *labels, const float *coef,
-                                      float scale, int n, int classes, float smoothing)
+void rp_cuda_op_softmax_xent_smoothed(struct rp_dev *dev, float *loss, rp_stored *logits, long ld,
+                                      const int32_t *labels, const float *coef, float scale, int n, int classes,
+                                      float smoothing)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_BUG_IF(scale != 1.0f && !rp_is_mixed(dev->numerics));

@@ -35,8 +35,8 @@ static void end_sum(struct rp_cuda *c, float *dbias, const float *work, int rows
     rp_cuda_column_tree(c, (float *const[3]){dbias}, 1, work, 0, rows, width);
 }
 
-void rp_cuda_op_gelu_backward(struct rp_dev *dev, rp_stored *du, float *dbias, const rp_stored *dg, const rp_stored *u, int rows, int width,
-                              float *work)
+void rp_cuda_op_gelu_backward(struct rp_dev *dev, rp_stored *du, float *dbias, const rp_stored *dg, const rp_stored *u,
+                              int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_LAUNCH_STORED(c, gelu_backward, strips(RP_KERNEL_gelu_backward, rows, width), 0, .du = du, .work = work,
@@ -44,8 +44,8 @@ void rp_cuda_op_gelu_backward(struct rp_dev *dev, rp_stored *du, float *dbias, c
     end_sum(c, dbias, work, rows, width);
 }
 
-void rp_cuda_op_gelu_tanh_backward(struct rp_dev *dev, rp_stored *du, float *dbias, const rp_stored *dg, const rp_stored *u,
-                                   int rows, int width, float *work)
+void rp_cuda_op_gelu_tanh_backward(struct rp_dev *dev, rp_stored *du, float *dbias, const rp_stored *dg,
+                                   const rp_stored *u, int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_LAUNCH_STORED(c, gelu_tanh_backward, strips(RP_KERNEL_gelu_tanh_backward, rows, width), 0, .du = du,
@@ -53,8 +53,8 @@ void rp_cuda_op_gelu_tanh_backward(struct rp_dev *dev, rp_stored *du, float *dbi
     end_sum(c, dbias, work, rows, width);
 }
 
-void rp_cuda_op_tanh_backward(struct rp_dev *dev, rp_stored *dx, float *dbias, const rp_stored *dy, const rp_stored *y, int rows, int width,
-                              float *work)
+void rp_cuda_op_tanh_backward(struct rp_dev *dev, rp_stored *dx, float *dbias, const rp_stored *dy, const rp_stored *y,
+                              int rows, int width, float *work)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     RP_LAUNCH_STORED(c, tanh_backward, strips(RP_KERNEL_tanh_backward, rows, width), 0, .dx = dx, .work = work,

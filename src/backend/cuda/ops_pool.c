@@ -6,7 +6,8 @@ static size_t quads_of(size_t pixels, int width)
     return pixels * (((size_t)width + 3) / 4);
 }
 
-void rp_cuda_op_maxpool_forward(struct rp_dev *dev, rp_stored *y, uint8_t *which, const rp_stored *x, const struct rp_conv *v)
+void rp_cuda_op_maxpool_forward(struct rp_dev *dev, rp_stored *y, uint8_t *which, const rp_stored *x,
+                                const struct rp_conv *v)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const size_t quads = quads_of((size_t)rp_conv_rows(v), v->out_c);
@@ -14,7 +15,8 @@ void rp_cuda_op_maxpool_forward(struct rp_dev *dev, rp_stored *y, uint8_t *which
                      .x = x, .quads = quads, .conv = *v, .wide = v->out_c % 4 == 0 && RP_ALIGNED(y, which, x));
 }
 
-void rp_cuda_op_maxpool_backward(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const uint8_t *which, const struct rp_conv *v)
+void rp_cuda_op_maxpool_backward(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const uint8_t *which,
+                                 const struct rp_conv *v)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const size_t quads = quads_of((size_t)v->batch * (size_t)v->in_h * (size_t)v->in_w, v->in_c);
@@ -30,7 +32,8 @@ void rp_cuda_op_avgpool_forward(struct rp_dev *dev, rp_stored *y, const rp_store
                      .x = x, .inv = 1.0f / (float)pixels, .pixels = pixels, .width = width);
 }
 
-void rp_cuda_op_avgpool_backward(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, int batch, int pixels, int width)
+void rp_cuda_op_avgpool_backward(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, int batch, int pixels,
+                                 int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const size_t quads = quads_of((size_t)batch * (size_t)pixels, width);
@@ -39,8 +42,8 @@ void rp_cuda_op_avgpool_backward(struct rp_dev *dev, rp_stored *dx, const rp_sto
                      .wide = width % 4 == 0 && RP_ALIGNED(dx, dy));
 }
 
-void rp_cuda_op_scale_pixels(struct rp_dev *dev, rp_stored *x, const uint8_t *pixel, const float *scale, const float *shift, size_t n,
-                             int width)
+void rp_cuda_op_scale_pixels(struct rp_dev *dev, rp_stored *x, const uint8_t *pixel, const float *scale,
+                             const float *shift, size_t n, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     const size_t all = n * (size_t)width;

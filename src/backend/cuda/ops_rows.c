@@ -15,8 +15,9 @@ static size_t pieces(int rows, int width)
     return (size_t)rows * (((size_t)width + 127) / 128);
 }
 
-void rp_cuda_op_embed_forward(struct rp_dev *dev, rp_stored *z, const int32_t *ids, const int32_t *type_ids, const int32_t *position_ids,
-                              const rp_stored *word, const rp_stored *type, const rp_stored *position, int rows, int seq, int width)
+void rp_cuda_op_embed_forward(struct rp_dev *dev, rp_stored *z, const int32_t *ids, const int32_t *type_ids,
+                              const int32_t *position_ids, const rp_stored *word, const rp_stored *type,
+                              const rp_stored *position, int rows, int seq, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(z, word, type, position);
@@ -25,7 +26,8 @@ void rp_cuda_op_embed_forward(struct rp_dev *dev, rp_stored *z, const int32_t *i
                      .position = position, .rows = rows, .seq = seq, .width = width, .wide = wide);
 }
 
-void rp_cuda_op_gather_rows(struct rp_dev *dev, rp_stored *y, const rp_stored *x, const int32_t *index, int n, int width)
+void rp_cuda_op_gather_rows(struct rp_dev *dev, rp_stored *y, const rp_stored *x, const int32_t *index, int n,
+                            int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(y, x);
@@ -33,7 +35,8 @@ void rp_cuda_op_gather_rows(struct rp_dev *dev, rp_stored *y, const rp_stored *x
                      .width = width, .wide = wide);
 }
 
-void rp_cuda_op_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols, int bytes)
+void rp_cuda_op_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void *src, long lds, int rows, int cols,
+                             int bytes)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     if (bytes == sizeof(uint16_t)) {
@@ -43,8 +46,8 @@ void rp_cuda_op_copy_columns(struct rp_dev *dev, void *dst, long ldd, const void
     }
     RP_BUG_IF(bytes != sizeof(float));
     int wide = cols % 4 == 0 && ldd % 4 == 0 && lds % 4 == 0 && RP_ALIGNED(dst, src);
-    RP_LAUNCH(c, copy_columns, WARPS(copy_columns, pieces(rows, cols)), 0, .dst = dst, .src = src, .ldd = ldd, .lds = lds, .rows = rows,
-              .cols = cols, .wide = wide);
+    RP_LAUNCH(c, copy_columns, WARPS(copy_columns, pieces(rows, cols)), 0, .dst = dst, .src = src, .ldd = ldd,
+              .lds = lds, .rows = rows, .cols = cols, .wide = wide);
 }
 
 /* Strict fp32 stores what it is given. */
@@ -99,8 +102,8 @@ void rp_cuda_op_dropout_forward(struct rp_dev *dev, rp_stored *y, uint8_t *mask,
                          .x = x, .drop = d, .rows = rows, .width = width, .wide = wide);
 }
 
-void rp_cuda_op_dropout_backward(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const uint8_t *mask, const struct rp_dropout *drop,
-                                 int rows, int width)
+void rp_cuda_op_dropout_backward(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const uint8_t *mask,
+                                 const struct rp_dropout *drop, int rows, int width)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_dropout d = rp_cuda_drop(drop);
@@ -159,8 +162,8 @@ void rp_cuda_op_layernorm_apply(struct rp_dev *dev, const struct rp_layernorm *n
     rp_cuda_launch(c, RP_STORED_KERNEL(c, layernorm_apply), WARPS(layernorm_apply, pieces(n->rows, n->width)), 0, &a);
 }
 
-/* Rows of dy and of what was kept that stay in the L2 cache between two kernels, a multiple of 64; all rows if that would be
- * too few to keep the multiprocessors busy. */
+/* Rows of dy and of what was kept that stay in the L2 cache between two kernels, a multiple of 64; all rows if that
+ * would be too few to keep the multiprocessors busy. */
 static long rows_at_a_time(const struct rp_cuda *c, long rows, int width)
 {
     size_t bytes = (size_t)rows * (size_t)width * 8, most = c->l2 / 4 * 3 + 1; /* a virtual GPU may report an L2 of 0 */
@@ -178,7 +181,8 @@ void rp_cuda_op_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
     size_t part = rp_colsum_work(rows, width);
     int wide = width % 4 == 0 && RP_ALIGNED(g->dy, g->kept, g->gamma);
     float inv = 1.0f / (float)width;
-    unsigned threads = rp_cuda_kernels[RP_KERNEL_layernorm_columns].threads, strips = ((unsigned)width + threads - 1) / threads;
+    unsigned threads = rp_cuda_kernels[RP_KERNEL_layernorm_columns].threads,
+             strips = ((unsigned)width + threads - 1) / threads;
     for (long row = 0, most = rows_at_a_time(c, rows, width); row < rows; row += most) {
         long end = rows - row < most ? rows : row + most, blocks = (end - row + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS;
         const struct rp_layernorm_sums16_args first = {.n = {.sums = sums,
@@ -221,12 +225,13 @@ void rp_cuda_op_layernorm_backward(struct rp_dev *dev, const struct rp_layernorm
 /* ---- rows added up ---- */
 
 /* Long groups: narrow strips of columns if there are few groups, so that there are enough blocks. */
-static void sum_long_groups(struct rp_cuda *c, float *dst, const rp_stored *src, const struct rp_row_groups *g, int width,
-                            int add, int small)
+static void sum_long_groups(struct rp_cuda *c, float *dst, const rp_stored *src, const struct rp_row_groups *g,
+                            int width, int add, int small)
 {
     size_t columns = g->n < 16 ? 8 : 16, warps_each = rp_cuda_kernels[RP_KERNEL_row_sums_long].threads / 32;
     unsigned strips = (unsigned)(((size_t)width + columns - 1) / columns);
-    unsigned share = ((unsigned)c->multiprocessors * 4 + strips - 1) / strips; /* blocks per strip, for 4 on each multiprocessor */
+    /* blocks per strip, for 4 on each multiprocessor */
+    unsigned share = ((unsigned)c->multiprocessors * 4 + strips - 1) / strips;
     share = share < (unsigned)g->n ? share : (unsigned)g->n;
     RP_LAUNCH_STORED(c, row_sums_long, ((struct rp_grid){strips, share, 1}),
                      (warps_each + RP_TREE_FLOATS(warps_each, columns)) * sizeof(float), .dst = dst, .src = src,
@@ -234,7 +239,8 @@ static void sum_long_groups(struct rp_cuda *c, float *dst, const rp_stored *src,
                      .small = small, .columns = (int)columns);
 }
 
-void rp_cuda_op_row_sums(struct rp_dev *dev, float *dst, const rp_stored *src, const struct rp_row_groups *groups, int width, int add)
+void rp_cuda_op_row_sums(struct rp_dev *dev, float *dst, const rp_stored *src, const struct rp_row_groups *groups,
+                         int width, int add)
 {
     struct rp_cuda *c = rp_cuda_of(dev);
     int wide = width % 4 == 0 && RP_ALIGNED(dst, src), small = groups->n > 4 ? RP_GROUP_SMALL : 0;
@@ -247,16 +253,19 @@ void rp_cuda_op_row_sums(struct rp_dev *dev, float *dst, const rp_stored *src, c
 }
 
 /* sum[p][column] = tree over `blocks` rows of part p. */
-static void launch_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int blocks, long width)
+static void launch_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int blocks,
+                        long width)
 {
     unsigned strips = (unsigned)((width + RP_TREE_COLUMNS - 1) / RP_TREE_COLUMNS);
     unsigned each = rp_cuda_kernels[RP_KERNEL_column_tree].threads / 32;
-    RP_LAUNCH(c, column_tree, ((struct rp_grid){strips, (unsigned)parts, 1}), RP_TREE_FLOATS(each, RP_TREE_COLUMNS) * sizeof(float),
-              .sum = {sum[0], parts > 1 ? sum[1] : NULL, parts > 2 ? sum[2] : NULL}, .work = work, .part = (long)part, .blocks = blocks,
-              .width = (int)width);
+    RP_LAUNCH(c, column_tree, ((struct rp_grid){strips, (unsigned)parts, 1}),
+              RP_TREE_FLOATS(each, RP_TREE_COLUMNS) * sizeof(float),
+              .sum = {sum[0], parts > 1 ? sum[1] : NULL, parts > 2 ? sum[2] : NULL}, .work = work, .part = (long)part,
+              .blocks = blocks, .width = (int)width);
 }
 
-void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int rows, int width)
+void rp_cuda_column_tree(struct rp_cuda *c, float *const sum[3], int parts, const float *work, size_t part, int rows,
+                         int width)
 {
     if (rows > 0)
         launch_tree(c, sum, parts, work, part, (int)(((long)rows + RP_COLSUM_ROWS - 1) / RP_COLSUM_ROWS), width);

@@ -203,7 +203,8 @@ RP_KERNEL(init_normal)
 RP_DEVICE float perturbed(const rp_args_perturb *a, size_t j, float w)
 {
     const struct rp_perturbation *p = &a->p;
-    const uint32_t run = (uint32_t)p->run, at = (uint32_t)j; /* of a part both have 32 bits: division of 64 takes a call */
+    /* of a part both have 32 bits: division of 64 takes a call */
+    const uint32_t run = (uint32_t)p->run, at = (uint32_t)j;
     uint64_t e = j;
     if (p->parts != 1)
         e = ((a->runs + at / run) * p->parts + p->part) * run + at % run;

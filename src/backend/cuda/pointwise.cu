@@ -1,7 +1,8 @@
 /* GELU, tanh, their gradients with the column sums of these, and column sums.
  *
- * Bytes moved: each tensor once. A gradient and its column sum are one pass: a thread processes 64 rows of one column, so that a warp
- * reads and writes 128 bytes of a row at a time without exchanges. column_tree adds up the block sums, 1/64 of the tensor. */
+ * Bytes moved: each tensor once. A gradient and its column sum are one pass: a thread processes 64 rows of one column,
+ * so that a warp reads and writes 128 bytes of a row at a time without exchanges. column_tree adds up the block sums,
+ * 1/64 of the tensor. */
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"

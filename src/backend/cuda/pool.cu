@@ -1,5 +1,5 @@
-/* Pooling of NHWC images, and images as bytes. Four neighbouring channels of a pixel at a time; bytes moved: each tensor once, where the
- * caches keep what windows have in common. */
+/* Pooling of NHWC images, and images as bytes. Four neighbouring channels of a pixel at a time; bytes moved: each
+ * tensor once, where the caches keep what windows have in common. */
 #include "backend/cuda/device.h"
 
 #include "backend/cuda/lanes.cuh"
@@ -133,7 +133,8 @@ RP_KERNEL(maxpool_backward)
 
 /* ---- averages ---- */
 
-/* A block for an image and a strip of 32 channels: warp w adds up the pixels of lanes w, w + 8, ... of sum128, then halves are added. */
+/* A block for an image and a strip of 32 channels: warp w adds up the pixels of lanes w, w + 8, ... of sum128, then
+ * halves are added. */
 RP_KERNEL(avgpool_forward)
 {
     const int strips = (a.width + RP_WARP - 1) / RP_WARP, warp = (int)(threadIdx.x / RP_WARP), warps = (int)(blockDim.x / RP_WARP);

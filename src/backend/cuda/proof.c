@@ -40,7 +40,8 @@ static int send(struct proof *p, void *to, const uint16_t *x, int transposed, st
     for (int i = 0; i < p->repeat * rows; i++)
         for (int k = 0; k < steps; k++)
             p->sent[transposed ? k * p->repeat * rows + i : i * steps + k] = x[i % rows * steps + k];
-    return p->c->dev.backend->upload(&p->c->dev, to, p->sent, (size_t)p->repeat * (size_t)rows * (size_t)steps * sizeof *p->sent, err);
+    return p->c->dev.backend->upload(&p->c->dev, to, p->sent,
+                                     (size_t)p->repeat * (size_t)rows * (size_t)steps * sizeof *p->sent, err);
 }
 
 /* One product by a tile, "128x128_nt" and so on: fills p->got. */
@@ -86,9 +87,10 @@ static int prove_tile(struct proof *p, int tile, const char *name, struct rp_err
             return rp_fail(
                 err, RP_UNAVAILABLE,
                 "the tensor cores of %s do not compute as %s has it: kernel gemm16 %s, product %d of %d k-steps is "
-                "0x%08x, not 0x%08x (a 0x%04x 0x%04x .., b 0x%04x 0x%04x ..); set train.precision to fp32, or use --backend cpu",
-                p->c->gpu.name, rp_numerics_name(p->c->dev.numerics), name, i, is->steps, p->got[i], is->sum[i], a[0], a[1], b[0],
-                b[1]);
+                "0x%08x, not 0x%08x (a 0x%04x 0x%04x .., b 0x%04x 0x%04x ..); set train.precision to fp32, or use "
+                "--backend cpu",
+                p->c->gpu.name, rp_numerics_name(p->c->dev.numerics), name, i, is->steps, p->got[i], is->sum[i], a[0],
+                a[1], b[0], b[1]);
     }
     return 0;
 }
@@ -128,7 +130,8 @@ static int prove_wgmma(struct proof *p, struct rp_err *err)
         p->repeat = kind == RP_PROBE_CHAINS ? 1 : REPEAT;
         const int size = p->repeat * rows;
         for (int tile = 1; (name = rp_cuda_gemm16_tile(p->c, tile, &usable)); tile++) {
-            if (!usable || !is_wgmma(name) || (kind == RP_PROBE_CHAINS && strchr(name, '_')[1] == 't')) /* has other segments */
+            /* has other segments */
+            if (!usable || !is_wgmma(name) || (kind == RP_PROBE_CHAINS && strchr(name, '_')[1] == 't'))
                 continue;
             for (p->way = ALIGNED; equal && p->way < (kind == RP_PROBE_SUMS ? WAYS : A_UNALIGNED); p->way++) {
                 if (multiply(p, tile, name, err) < 0)

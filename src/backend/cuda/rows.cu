@@ -1,12 +1,14 @@
 /* Rows: embeddings, layer norm and its gradient, dropout, gathering rows and adding them up.
  *
  * Bytes moved, with N = rows * width * 4:
- *   layer norm        reads N or, with a residual, 2 N, writes 2 N: a warp keeps its row in registers between the three passes.
- *   its gradient      reads dy and xhat and writes dz and dx, 4 N. The two sums of a row must be known before its first element is
- *                     written, and a column sum needs 64 rows of one column in one thread; so layernorm_sums reads the rows, and
- *                     layernorm_columns reads them again from the L2 cache: the host cuts the rows into parts that fit there.
- *                     Alternatives cost more: one pass that writes dz and one that adds up columns read 3 N more and forbid
- *                     dz == dy; 64 rows do not fit into one block, and with 4096 rows half of an H100 would idle.
+ *   layer norm        reads N or, with a residual, 2 N, writes 2 N: a warp keeps its row in registers between the three
+ *                     passes.
+ *   its gradient      reads dy and xhat and writes dz and dx, 4 N. The two sums of a row must be known before its first
+ *                     element is written, and a column sum needs 64 rows of one column in one thread; so layernorm_sums
+ *                     reads the rows, and layernorm_columns reads them again from the L2 cache: the host cuts the rows
+ *                     into parts that fit there. Alternatives cost more: one pass that writes dz and one that adds up
+ *                     columns read 3 N more and forbid dz == dy; 64 rows do not fit into one block, and with 4096 rows
+ *                     half of an H100 would idle.
  *   everything else   each tensor once. */
 #include "backend/cuda/device.h"
 
@@ -77,7 +79,8 @@ RP_KERNEL(bias_add)
 #define MEAN(row) a.mean[row]
 #define RSTD(row) a.rstd[row]
 #define NORMALISED(kept, mean, rstd) (((kept) - (mean)) * (rstd))
-#define NORM_PRODUCT(dh, h, n, wide) ((wide) ? rp_mul4(dh, h) : rp_first4(rp_mul4(dh, h), n)) /* past the end h is not 0 */
+/* past the end h is not 0 */
+#define NORM_PRODUCT(dh, h, n, wide) ((wide) ? rp_mul4(dh, h) : rp_first4(rp_mul4(dh, h), n))
 #else
 #define MEAN(row) 0.0f
 #define RSTD(row) 0.0f
@@ -438,7 +441,8 @@ RP_KERNEL(layernorm_columns)
     const uint32_t *mask = (const uint32_t *)(const void *)RP_BASE.mask + row0 * mask_ld + column / 32;
     struct column c = {RP_BASE.dy + at, RP_BASE.add ? RP_BASE.add + at : 0, RP_BASE.kept + at, mask, RP_BASE.dz + at,
                        RP_BASE.dx ? RP_BASE.dx + at : 0, RP_BASE.width, mask_ld, RP_BASE.gamma[column], 0.0f, 0.0f, 0.0f, column & 31};
-    const int ahead = RP_BASE.add ? PREFETCH / 2 : PREFETCH; /* three loads for each row would take too many registers */
+    /* three loads for each row would take too many registers */
+    const int ahead = RP_BASE.add ? PREFETCH / 2 : PREFETCH;
     for (int i = 0; i < rows; i += ahead)
         if (RP_BASE.threshold && RP_BASE.add)
             norm_columns(&c, about + i, rows - i, RP_BASE.scale, PREFETCH / 2, 1, 1);
@@ -456,7 +460,8 @@ RP_KERNEL(layernorm_columns)
 
 /* ---- rows added up ---- */
 
-/* A warp for one group and 128 columns: 8 rows at a time, in a binary counter. stack: of this thread, with a stride of blockDim.x. */
+/* A warp for one group and 128 columns: 8 rows at a time, in a binary counter. stack: of this thread, with a stride of
+ * blockDim.x. */
 RP_DEVICE void group_sum(const rp_args_row_sums *a, const struct piece *p, long first, long end, float4 *stack, int wide)
 {
     const size_t stride = blockDim.x;
@@ -498,8 +503,8 @@ RP_KERNEL(row_sums)
         group_sum(&a, &p, first, end, RP_SHARED(float4) + threadIdx.x, 0);
 }
 
-/* Groups of more than a.small rows, one after the other, by a block for each strip of columns. Blocks distribute the groups between them;
- * each examines as many groups at a time as it has threads. */
+/* Groups of more than a.small rows, one after the other, by a block for each strip of columns. Blocks distribute the
+ * groups between them; each examines as many groups at a time as it has threads. */
 RP_KERNEL(row_sums_long)
 {
     const int warps = (int)(blockDim.x / RP_WARP), warp = (int)(threadIdx.x / RP_WARP);

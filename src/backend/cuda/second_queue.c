@@ -1,7 +1,7 @@
 /* A second queue of an opened GPU: a stream with the same kernels and blocks, for a thread of its own.
  *
- * Launches go to the stream one by one. There is no workspace, no page-locked memory and no timer: operations that need one of these belong to
- * the device itself. */
+ * Launches go to the stream one by one. There is no workspace, no page-locked memory and no timer: operations that need
+ * one of these belong to the device itself. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>

@@ -3,9 +3,10 @@
  * What:    fp32 numbers of stored elements, and stored elements of fp32 numbers. In 16 bits a number is rounded to
  *          nearest, ties to even, as the last step of what computes it.
  * Flow:    NAME.cu is compiled as it is for fp32, and through NAME_f16.cu and NAME_bf16.cu for the others.
- *          rp_stored_get(), _get4() -> arithmetic in fp32 -> rp_rounded() where a sum is over what is stored -> rp_stored_put(), _put4()
- * Extend:  a kernel on stored tensors: a row in stored.def beside that in kernels.def, and a launch by RP_LAUNCH_STORED().
- *          What it needs besides the arguments of strict fp32: a struct in kernels16.h.
+ *          rp_stored_get(), _get4() -> arithmetic in fp32 -> rp_rounded() where a sum is over what is stored ->
+ *          rp_stored_put(), _put4()
+ * Extend:  a kernel on stored tensors: a row in stored.def beside that in kernels.def, and a launch by
+ *          RP_LAUNCH_STORED(). What it needs besides the arguments of strict fp32: a struct in kernels16.h.
  */
 #pragma once
 

@@ -1,21 +1,24 @@
 /* Tensor cores: products of 16 x 16 x 16 by one warp, for each family of GPUs.
  *
- * What:    a tile of 16 rows and 16 columns of C in eight floats a lane, and fragments of 16 rows and 16 k-steps of an operand,
- *          read from shared memory. One source for three instructions; which one is used is the arithmetic (ops/tensor_core.h).
+ * What:    a tile of 16 rows and 16 columns of C in eight floats a lane, and fragments of 16 rows and 16 k-steps of an
+ *          operand, read from shared memory. One source for three instructions; which one is used is the arithmetic
+ *          (ops/tensor_core.h).
  * Flow:    shared memory -> tc_load() -> tc_multiply() -> tc_row(), tc_column(): where the floats of a lane are.
  *
  * An operand is in shared memory in one of three ways, in pieces of 16 bytes:
  *   by k      lines are its rows, 32 k-steps of 64 bytes: four pieces
  *   by rows   lines are k-steps, `rows` of the tile: rows / 8 pieces
  *   by lines  lines are its rows, `rows` k-steps: what another product has by rows
- * A piece is moved within its line, so that neither the copies nor the loads of fragments have bank conflicts: piece p of line
- * n is at p ^ TC_TURN_K(n), or p ^ TC_TURN_ROWS(n).
+ * A piece is moved within its line, so that neither the copies nor the loads of fragments have bank conflicts: piece p
+ * of line n is at p ^ TC_TURN_K(n), or p ^ TC_TURN_ROWS(n).
  *
- *   sm_80 on   mma.m16n8k16, two for a tile      C: lane l has rows l / 4, and 8 more; columns 2 (l % 4), and 8 more: pairs
+ *   sm_80 on   mma.m16n8k16, two for a tile      C: lane l has rows l / 4, and 8 more; columns 2 (l % 4), and 8 more:
+ *                                                pairs
  *   sm_75      mma.m16n8k8, four: k ascending    the same
  *   sm_70      mma.m8n8k4, four: k ascending     quads 0 to 3 of lanes and of those 16 above have quarters of the tile
  *
- * ldmatrix transposes what is by rows; sm_70 has another form of mma instead. Registers are addressed by constants alone.
+ * ldmatrix transposes what is by rows; sm_70 has another form of mma instead. Registers are addressed by constants
+ * alone.
  */
 #pragma once
 
@@ -115,8 +118,8 @@ RP_DEVICE void rp_ldmatrix_x4_trans(uint32_t *d, rp_smem from)
 #endif
 
 /* Where piece `piece` of line `line` is, in floats from the tile's begin. rows: of the tile, or numbers of a line.
- * TC_SWIZZLED: as wgmma reads it with the swizzle of 128 bytes, in lines of 64 numbers: one below the other the pieces 0
- * to 7 of all lines, then the pieces 8 to 15. */
+ * TC_SWIZZLED: as wgmma reads it with the swizzle of 128 bytes, in lines of 64 numbers: one below the other the pieces
+ * 0 to 7 of all lines, then the pieces 8 to 15. */
 RP_DEVICE int tc_place(int by_k, int rows, int line, int piece)
 {
 #ifdef TC_SWIZZLED
@@ -178,7 +181,8 @@ RP_DEVICE void tc_load_quads(uint32_t *f, rp_smem tile, int by_k, int rows, int 
 }
 #endif
 
-/* The fragment of rows row to row + 15, a multiple of 16, and k-steps 16 * slice to 16 * slice + 15. Columns of B are rows. */
+/* The fragment of rows row to row + 15, a multiple of 16, and k-steps 16 * slice to 16 * slice + 15. Columns of B are
+ * rows. */
 RP_DEVICE void tc_load(uint32_t *f, rp_smem tile, int by_k, int rows, int row, int slice, int is_b)
 {
 #if __CUDA_ARCH__ >= 750

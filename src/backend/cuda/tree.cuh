@@ -1,14 +1,18 @@
 /* The balanced tree over rows, for a strip of columns, by a whole block.
  *
- * Adding neighbours level by level, where a last one without a neighbour moves up unchanged, gives the tree of ops/tree.h: any aligned run
- * of 2^k rows is a subtree, and so is a shorter run at the end. So each thread adds up 8 rows, a block 8 * threads / columns rows per
- * round, and a binary counter combines the rounds; its partial sums are subtrees of decreasing size.
+ * Adding neighbours level by level, where a last one without a neighbour moves up unchanged, gives the tree of
+ * ops/tree.h: any aligned run of 2^k rows is a subtree, and so is a shorter run at the end. So each thread adds up 8
+ * rows, a block 8 * threads / columns rows per round, and a binary counter combines the rounds; its partial sums are
+ * subtrees of decreasing size.
  *
- *   thread r * columns + c: rows 8r .. 8r + 7 of column c     -> exchanges within the warp     -> one value for each warp and column
- *   warp c, lane w: the value of warp w for column c          -> exchanges                     -> one value for each column
+ *   thread r * columns + c: rows 8r .. 8r + 7 of column c     -> exchanges within the warp     -> one value for each
+ *                                                                                              warp and column
+ *   warp c, lane w: the value of warp w for column c          -> exchanges                     -> one value for each
+ *                                                                                              column
  *   lane 0 of warp c: the counter, one partial sum for each bit that is set in the number of rounds
  *
- * columns: a power of two, at most the number of warps. Loads are `columns` floats in a row: 8 are a whole sector of 32 bytes. */
+ * columns: a power of two, at most the number of warps. Loads are `columns` floats in a row: 8 are a whole sector of 32
+ * bytes. */
 #pragma once
 
 #include "backend/cuda/stored.cuh"
@@ -40,7 +44,8 @@ RP_DEVICE float rp_tree_leaf(const struct rp_tree *t, long row, int column)
     return v[0];
 }
 
-/* Called by every thread of the block; returns the sum of column c in lane 0 of warp c. The caller puts a barrier before the next call. */
+/* Called by every thread of the block; returns the sum of column c in lane 0 of warp c. The caller puts a barrier
+ * before the next call. */
 RP_DEVICE float rp_tree_sum(const struct rp_tree *t, float *shared)
 {
     int columns = t->columns, warps = (int)(blockDim.x / RP_WARP), warp = (int)(threadIdx.x / RP_WARP), lane = (int)(threadIdx.x % RP_WARP);
@@ -51,7 +56,8 @@ RP_DEVICE float rp_tree_sum(const struct rp_tree *t, float *shared)
     for (long base = 0; base < t->rows; base += (long)RP_TREE_LEAF * most, round++) {
         float *tile = shared + (round & 1 ? RP_TREE_TILE(warps, columns) : 0);
         long leaves = (t->rows - base + RP_TREE_LEAF - 1) / RP_TREE_LEAF;
-        int with_rows = leaves < most ? (int)leaves : most, with_values = (with_rows + per_warp - 1) / per_warp; /* threads, warps */
+        /* threads, warps */
+        int with_rows = leaves < most ? (int)leaves : most, with_values = (with_rows + per_warp - 1) / per_warp;
         float v = column < t->inside ? rp_tree_leaf(t, base + (long)RP_TREE_LEAF * r, column) : 0.0f;
         for (int step = 1; step < per_warp; step *= 2) {
             float other = __shfl_down_sync(RP_ALL_LANES, v, step * columns);

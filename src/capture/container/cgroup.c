@@ -18,15 +18,18 @@ enum { MAX_GROUP = 1024 };
 
 /* ---- names of groups ---- */
 
-static const char *const known_names[] = {"app.slice", "besteffort", "burstable", "docker", "guaranteed", "init.scope", "kubepods",
-                                          "kubepods-besteffort.slice", "kubepods-burstable.slice", "kubepods.slice", "libpod_parent", "lxc",
-                                          "lxc.monitor", "lxc.payload", "machine", "machine.slice", "podman", "session.slice", "slurm",
+static const char *const known_names[] = {"app.slice", "besteffort", "burstable", "docker", "guaranteed", "init.scope",
+                                          "kubepods", "kubepods-besteffort.slice", "kubepods-burstable.slice",
+                                          "kubepods.slice", "libpod_parent", "lxc", "lxc.monitor", "lxc.payload",
+                                          "machine", "machine.slice", "podman", "session.slice", "slurm",
                                           "slurmstepd.scope", "system", "system.slice", "user", "user.slice"};
 /* Longer ones first where one begins another. */
-static const char *const prefixes[] = {"cri-containerd-", "crio-conmon-", "crio-", "docker-", "job_", "kubepods-besteffort-pod",
-                                       "kubepods-burstable-pod", "kubepods-pod", "libpod-conmon-", "libpod-", "lxc.monitor.",
+static const char *const prefixes[] = {"cri-containerd-", "crio-conmon-", "crio-", "docker-", "job_",
+                                       "kubepods-besteffort-pod", "kubepods-burstable-pod", "kubepods-pod",
+                                       "libpod-conmon-", "libpod-", "lxc.monitor.",
                                        "lxc.payload.",
-                                       "machine-", "nerdctl-", "pod", "session-", "step_", "task_", "uid_", "user-", "user@"};
+                                       "machine-", "nerdctl-", "pod", "session-", "step_", "task_", "uid_", "user-",
+                                       "user@"};
 static const char *const suffixes[] = {".scope", ".service", ".slice"};
 
 static size_t affix_length(const char *const *list, size_t n, const char *name, size_t len, int at_end)
@@ -140,8 +143,8 @@ struct limit {
     int is_quota;
 };
 
-/* "max" (-1), a number, or of cpu.max "quota period" and "max period" in microseconds: processors = quota / period. 0, or -1. Version 1
- * writes a limit that is not set as a quota of -1, and as about 2^63 bytes of memory. */
+/* "max" (-1), a number, or of cpu.max "quota period" and "max period" in microseconds: processors = quota / period. 0,
+ * or -1. Version 1 writes a limit that is not set as a quota of -1, and as about 2^63 bytes of memory. */
 static int parse_limit(const char *text, int is_quota, double *limit)
 {
     char word[32], rest[2];
@@ -308,7 +311,8 @@ void rp_cgroup_limits(struct rp_probe *p)
     rp_cgroup_read(&shown, p, "/proc/self/cgroup");
     int has_v1 = t.state == RP_STATE_OK &&
                  (strstr(t.bytes.data, ":cpu,") || strstr(t.bytes.data, ":cpu:") || strstr(t.bytes.data, ":memory:"));
-    int unified = group_path(&t, has_v1 ? "memory" : "", group) == 0; /* version 1 has a tree for each controller, mostly alike */
+    /* version 1 has a tree for each controller, mostly alike */
+    int unified = group_path(&t, has_v1 ? "memory" : "", group) == 0;
     if (t.state != RP_STATE_OK) {
         rp_put_state(p->out, "cgroup_version", &t);
         rp_put_state(p->out, "cgroup", &t);

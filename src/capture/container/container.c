@@ -154,7 +154,8 @@ static void redact_containerenv(const struct rp_probe *p, struct rp_buf *text)
 static void put_image(struct rp_probe *p, const struct rp_mounts *m)
 {
     RP_TEXT t;
-    char layers[32] = "", names[RP_LINE_MAX + 2] = ""; /* a hash, or with --identify the list, of which a part would say nothing */
+    /* a hash, or with --identify the list, of which a part would say nothing */
+    char layers[32] = "", names[RP_LINE_MAX + 2] = "";
     int64_t n;
     rp_text_read_as(&t, p, containerenv, redact_containerenv);
     rp_put_field(p->out, "image", &t, "image", '=');

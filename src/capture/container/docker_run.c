@@ -136,7 +136,8 @@ static void add_shared_memory(struct docker_launch *l)
     RP_TEXT t = {0};
     if (!at || rp_namespace_of(l->p, "ipc", &t) == RP_NAMESPACE_HOST) /* then it is the host's */
         return;
-    double size = rp_mount_option(at->super, "size", text, sizeof text) == 0 ? strtod(text, &end) : 0; /* as tmpfs shows it, "65536k" */
+    /* as tmpfs shows it, "65536k" */
+    double size = rp_mount_option(at->super, "size", text, sizeof text) == 0 ? strtod(text, &end) : 0;
     if (end != text)
         size *= *end == 'k' ? 1 << 10 : *end == 'm' ? 1 << 20 : *end == 'g' ? 1 << 30 : 1;
     else
@@ -189,9 +190,11 @@ static int begins_with(const char *text, const char *with)
 /* Mounts of every container. */
 static int is_usual_mount(const char *point)
 {
-    static const char *const usual[] = {"/", "/etc/hostname", "/etc/hosts", "/etc/podinfo", "/etc/resolv.conf", "/run/.containerenv",
-                                        "/run/secrets", "/proc", "/sys", "/dev", "/var/run/secrets/kubernetes.io/serviceaccount",
-                                        "/run/secrets/kubernetes.io/serviceaccount", "/sbin/docker-init", "/run/podman-init"};
+    static const char *const usual[] = {"/", "/etc/hostname", "/etc/hosts", "/etc/podinfo", "/etc/resolv.conf",
+                                        "/run/.containerenv", "/run/secrets", "/proc", "/sys", "/dev",
+                                        "/var/run/secrets/kubernetes.io/serviceaccount",
+                                        "/run/secrets/kubernetes.io/serviceaccount", "/sbin/docker-init",
+                                        "/run/podman-init"};
     return RP_IS_IN(usual, point, strlen(point)) || begins_with(point, "/proc/") || begins_with(point, "/sys/") ||
            begins_with(point, "/dev/");
 }

@@ -10,12 +10,14 @@
 enum { SYS_MODULE = 16, SYS_ADMIN = 21 };
 static const char status_path[] = "/proc/self/status";
 
-const char *const rp_capability_names[RP_CAPABILITIES] = { /* by number, linux/capability.h */
-    "chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "linux_immutable",
-    "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner", "sys_module", "sys_rawio", "sys_chroot",
-    "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod", "lease",
-    "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read",
-    "perfmon", "bpf", "checkpoint_restore",
+const char *const rp_capability_names[RP_CAPABILITIES] = {
+    /* by number, linux/capability.h */
+    "chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
+    "linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner",
+    "sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice",
+    "sys_resource", "sys_time", "sys_tty_config", "mknod", "lease", "audit_write", "audit_control", "setfcap",
+    "mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf",
+    "checkpoint_restore",
 };
 
 /* "000001ffffffffff" */
@@ -87,8 +89,8 @@ int rp_is_privileged(const struct rp_security *s, const struct rp_mounts *m)
     return !sys ? -1 : rp_mount_option(sys->options, "rw", none, sizeof none) == 0;
 }
 
-/* The kernel numbers the first namespaces of these kinds (proc_ns.h). Of mount and, before Linux 6.17, network namespaces the first
- * one has whatever number came first, which has been one of those below. */
+/* The kernel numbers the first namespaces of these kinds (proc_ns.h). Of mount and, before Linux 6.17, network
+ * namespaces the first one has whatever number came first, which has been one of those below. */
 static const struct {
     const char *name;
     const char *numbers[3];
@@ -108,8 +110,10 @@ enum rp_namespace rp_namespace_of(const struct rp_probe *p, const char *name, st
     while (k < NAMESPACES - 1 && strcmp(first[k].name, name) != 0)
         k++;
     rp_link_read(t, p, paths[k]);
-    if (strcmp(name, "net") == 0 && rp_probe_exists(p, "/proc/sys/net/core/somaxconn")) /* every network has this one, */
-        return rp_probe_exists(p, "/proc/sys/net/core/netdev_max_backlog") ? RP_NAMESPACE_HOST : RP_NAMESPACE_OWN; /* the first, that */
+    /* every network has this one, */
+    /* the first, that */
+    if (strcmp(name, "net") == 0 && rp_probe_exists(p, "/proc/sys/net/core/somaxconn"))
+        return rp_probe_exists(p, "/proc/sys/net/core/netdev_max_backlog") ? RP_NAMESPACE_HOST : RP_NAMESPACE_OWN;
     const char *number = t->state == RP_STATE_OK ? strchr(t->bytes.data, '[') : NULL;
     if (!number)
         return RP_NAMESPACE_UNKNOWN;

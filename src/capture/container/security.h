@@ -23,10 +23,11 @@ void rp_security_read(struct rp_security *s, const struct rp_probe *p);
 void rp_security_fini(struct rp_security *s);
 #define RP_SECURITY __attribute__((cleanup(rp_security_fini))) struct rp_security
 
-/* The capabilities that no engine gives unasked, no filter, /sys writable and nothing of /proc masked: what --privileged does. 1, 0, or
- * -1: not known. Not every capability: the machine around may lack some itself. */
+/* The capabilities that no engine gives unasked, no filter, /sys writable and nothing of /proc masked: what
+ * --privileged does. 1, 0, or -1: not known. Not every capability: the machine around may lack some itself. */
 int rp_is_privileged(const struct rp_security *s, const struct rp_mounts *m);
 
 enum rp_namespace { RP_NAMESPACE_UNKNOWN, RP_NAMESPACE_HOST, RP_NAMESPACE_OWN };
-/* "net", "pid", ... of this process: the first of the machine (or of its virtual machine), or one of its own. t: the link that was read. */
+/* "net", "pid", ... of this process: the first of the machine (or of its virtual machine), or one of its own. t: the
+ * link that was read. */
 enum rp_namespace rp_namespace_of(const struct rp_probe *p, const char *name, struct rp_text *t);

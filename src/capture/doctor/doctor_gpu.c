@@ -19,8 +19,8 @@ static const char *module_version(const struct rp_doctor *d)
     return rp_known_text(d->probes, "nvidia.version");
 }
 
-/* Machines whose driver is not of a package: Windows' serves WSL 2, where a Linux driver would replace the library that leads to it, and
- * Jetson's is a part of JetPack. */
+/* Machines whose driver is not of a package: Windows' serves WSL 2, where a Linux driver would replace the library that
+ * leads to it, and Jetson's is a part of JetPack. */
 static int kernel_has(const struct rp_doctor *d, const char *word)
 {
     const char *release = rp_known_text(d->probes, "kernel.release");
@@ -224,8 +224,8 @@ static int look_at_links(const json_t *gpu, struct rp_buf *words)
 #define COUNTED(field_, what) .kind = COUNT, .field = field_, .other = what
 #define LESS(field_, than, beginning) .kind = BELOW, .field = field_, .other = than, .words = beginning
 
-/* Rows of one check, severity and remedy that are next to each other make one finding a GPU. The generation of the bus is lower while a GPU
- * idles; the width is not. */
+/* Rows of one check, severity and remedy that are next to each other make one finding a GPU. The generation of the bus
+ * is lower while a GPU idles; the width is not. */
 static const struct gpu_check gpu_checks[] = {
     {"fabric", STOP, "systemctl restart nvidia-fabricmanager", .kind = WITH, .look = look_at_fabric},
     {"gpu_errors", STOP, ERRORS, COUNTED("ecc_uncorrected", "uncorrected")},

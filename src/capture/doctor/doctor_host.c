@@ -1,4 +1,5 @@
-/* Checks that concern every run: processor, memory, clocks, and what `repro doctor` itself tried (the group "here", cli/cmd_doctor.c). */
+/* Checks that concern every run: processor, memory, clocks, and what `repro doctor` itself tried (the group "here",
+ * cli/cmd_doctor.c). */
 #include "base/isa.h"
 #include "capture/doctor/doctor.h"
 #include "capture/probe.h"
@@ -48,15 +49,18 @@ void rp_doctor_key(struct rp_doctor *d)
     if (strcmp(key, "none yet") == 0)
         rp_doctor_report(d, RP_DOCTOR_NOTE, "repro key new, or leave it to the first run", "%s", key);
     else
-        rp_doctor_report(d, RP_DOCTOR_STOP, strncmp(key, "key ", 4) == 0 ? "repro key new -o FILE && export REPRO_KEY=FILE"
-                                                                  : "export REPRO_KEY=FILE, with FILE where you may write", "%s", key);
+        rp_doctor_report(d, RP_DOCTOR_STOP,
+                         strncmp(key, "key ", 4) == 0 ? "repro key new -o FILE && export REPRO_KEY=FILE"
+                                                      : "export REPRO_KEY=FILE, with FILE where you may write",
+                         "%s", key);
 }
 
 /* One of several processes, which find each other only with the key of the job. */
 void rp_doctor_launcher(struct rp_doctor *d)
 {
     const char *place = rp_known_text(d->probes, "here.launcher"), *key = rp_known_text(d->probes, "here.job_key");
-    const char *remedy = rp_known_text(d->probes, "here.launcher_remedy"), *note = rp_known_text(d->probes, "here.launcher_note");
+    const char *remedy = rp_known_text(d->probes, "here.launcher_remedy"),
+               *note = rp_known_text(d->probes, "here.launcher_note");
     if (place && strcmp(place, "alone") == 0) {
         if (note)
             rp_doctor_report(d, RP_DOCTOR_NOTE, "nothing, if you want one process", "%s", note);
@@ -66,7 +70,8 @@ void rp_doctor_launcher(struct rp_doctor *d)
             "run repro launch whoami --meet instead of repro doctor, to test that all processes find each other",
             "%s; the key of the job is in %s", place, key);
     } else if (place) {
-        rp_doctor_report(d, RP_DOCTOR_STOP, remedy ? remedy : "start one process, or set the variables of one launcher only",
+        rp_doctor_report(d, RP_DOCTOR_STOP,
+                         remedy ? remedy : "start one process, or set the variables of one launcher only",
                          remedy ? "%s, without a key of the job" : "%s", place);
     }
 }
@@ -84,7 +89,8 @@ void rp_doctor_ssh(struct rp_doctor *d)
     if (ssh && strcmp(ssh, "none") == 0 && rp_doctor_in_container(d))
         return;
     if (ssh && strcmp(ssh, "none") == 0)
-        rp_doctor_report(d, RP_DOCTOR_NOTE, "install OpenSSH's client, or set REPRO_SSH, if runs are to have --hosts", "none in PATH");
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "install OpenSSH's client, or set REPRO_SSH, if runs are to have --hosts",
+                         "none in PATH");
     else if (ssh && strncmp(ssh, "REPRO_SSH", 9) == 0)
         rp_doctor_report(d, RP_DOCTOR_NOTE, "unset REPRO_SSH, or correct it, if runs are to have --hosts", "%s", ssh);
 }
@@ -95,7 +101,8 @@ void rp_doctor_store(struct rp_doctor *d)
     static const char remedy[] = "export REPRO_STORE=DIR, with DIR where you may write";
     const char *why = rp_known_text(d->probes, "here.store");
     if (why && strcmp(why, "writable") != 0)
-        rp_doctor_report(d, rp_known_is(d->probes, "here.store_named", "yes") ? RP_DOCTOR_STOP : RP_DOCTOR_NOTE, remedy, "%s", why);
+        rp_doctor_report(d, rp_known_is(d->probes, "here.store_named", "yes") ? RP_DOCTOR_STOP : RP_DOCTOR_NOTE, remedy,
+                         "%s", why);
     else if (!why && is_read_only(d->probes, "storage.store.options"))
         rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "mounted read-only");
 }
@@ -111,7 +118,8 @@ void rp_doctor_space(struct rp_doctor *d)
         if (rp_known_number(at, "free", &bytes) == 0 && bytes < ROOM) {
             rp_show_number(left, bytes, "B");
             rp_doctor_report(d, severity,
-                             i ? "export REPRO_STORE=DIR, with DIR on another disk" : "df -h . && repro run RECIPE -o FILE elsewhere",
+                             i ? "export REPRO_STORE=DIR, with DIR on another disk"
+                               : "df -h . && repro run RECIPE -o FILE elsewhere",
                              "%s left: %s", places[i][1], left);
         } else if (rp_known_number(at, "files_free", &files) == 0 && files < 16 && rp_known_over(at, "total", 0) &&
                    !rp_known_is(at, "filesystem", "btrfs")) /* which has no such table and reports 0 */
@@ -140,7 +148,8 @@ void rp_doctor_memory(struct rp_doctor *d)
 void rp_doctor_monotonic(struct rp_doctor *d)
 {
     if (rp_known_is(d->probes, "here.monotonic", "no"))
-        rp_doctor_report(d, RP_DOCTOR_STOP, "taskset -c 0 repro run RECIPE, or boot with clocksource=hpet", "steps back between CPUs");
+        rp_doctor_report(d, RP_DOCTOR_STOP, "taskset -c 0 repro run RECIPE, or boot with clocksource=hpet",
+                         "steps back between CPUs");
 }
 
 /* Each of these costs a microsecond a reading, or was chosen because the kernel saw the fast one fail. */
@@ -160,7 +169,8 @@ void rp_doctor_synchronized(struct rp_doctor *d)
 {
     /* A container has the clock of its host, and cannot set it. */
     if (rp_known_is(d->probes, "clock.synchronized", "no") && !rp_doctor_in_container(d))
-        rp_doctor_report(d, RP_DOCTOR_NOTE, "timedatectl set-ntp true", "not synchronized: dates in bundles may be wrong");
+        rp_doctor_report(d, RP_DOCTOR_NOTE, "timedatectl set-ntp true",
+                         "not synchronized: dates in bundles may be wrong");
 }
 
 /* ---- the processor ---- */
@@ -189,7 +199,8 @@ void rp_doctor_quota(struct rp_doctor *d)
     int n = count_cpus(d->probes);
     if (rp_known_number(d->probes, "container.cpu_limit", &limit) < 0 || limit >= n)
         return;
-    snprintf(remedy, sizeof remedy, "repro run RECIPE --threads %d, or docker run --cpuset-cpus", limit >= 1 ? (int)limit : 1);
+    snprintf(remedy, sizeof remedy, "repro run RECIPE --threads %d, or docker run --cpuset-cpus",
+             limit >= 1 ? (int)limit : 1);
     rp_doctor_report(d, RP_DOCTOR_SLOW, remedy, "%g CPUs' time on %d CPUs", limit, n);
 }
 
@@ -200,7 +211,8 @@ void rp_doctor_load(struct rp_doctor *d)
     const char *online = rp_known_text(d->probes, "cpu.online");
     int all = online ? rp_parse_cpus(online, NULL, RP_MAX_CPUS) : n; /* the load is the whole machine's */
     if (rp_known_number(d->probes, "kernel.load_1min", &load) == 0 && all > 0 && load > 0.5 && load > 0.1 * all)
-        rp_doctor_report(d, RP_DOCTOR_SLOW, "ps -eo pcpu,user,comm --sort=-pcpu | head", "load %.2f on %d CPUs", load, all);
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "ps -eo pcpu,user,comm --sort=-pcpu | head", "load %.2f on %d CPUs", load,
+                         all);
 }
 
 /* What decides under drivers that scale by themselves, where the governor 'powersave' only means that they do. */
@@ -220,7 +232,8 @@ void rp_doctor_governor(struct rp_doctor *d)
     if (!scales_itself(d->probes))
         rp_doctor_report(d, RP_DOCTOR_SLOW, remedy, "%s", governor);
     else if (strstr(rp_known_text(d->probes, "frequency.energy_preference"), "power"))
-        rp_doctor_report(d, RP_DOCTOR_SLOW, remedy, "%s, prefers %s", governor, rp_known_text(d->probes, "frequency.energy_preference"));
+        rp_doctor_report(d, RP_DOCTOR_SLOW, remedy, "%s, prefers %s", governor,
+                         rp_known_text(d->probes, "frequency.energy_preference"));
 }
 
 void rp_doctor_turbo(struct rp_doctor *d)
@@ -232,7 +245,8 @@ void rp_doctor_turbo(struct rp_doctor *d)
              !rp_known_is(d->probes, "frequency.driver", "cppc_cpufreq")) /* has the file on Arm, without a boost */
         rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 1 >/sys/devices/system/cpu/cpufreq/boost", "off");
     if (rp_known_number(d->probes, "frequency.performance_max", &n) == 0 && n < 100)
-        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 100 >/sys/devices/system/cpu/intel_pstate/max_perf_pct", "clock held at %g %%", n);
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo 100 >/sys/devices/system/cpu/intel_pstate/max_perf_pct",
+                         "clock held at %g %%", n);
 }
 
 void rp_doctor_power(struct rp_doctor *d)
@@ -242,7 +256,8 @@ void rp_doctor_power(struct rp_doctor *d)
     if (rp_known_number(d->probes, "frequency.mains_online", &n) == 0 && n == 0)
         rp_doctor_report(d, RP_DOCTOR_SLOW, "plug it in", "on battery");
     if (profile && (strcmp(profile, "low-power") == 0 || strcmp(profile, "quiet") == 0 || strcmp(profile, "cool") == 0))
-        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo performance >/sys/firmware/acpi/platform_profile", "platform profile %s", profile);
+        rp_doctor_report(d, RP_DOCTOR_SLOW, "echo performance >/sys/firmware/acpi/platform_profile",
+                         "platform profile %s", profile);
 }
 
 void rp_doctor_thermal(struct rp_doctor *d)
@@ -265,7 +280,8 @@ void rp_doctor_huge_pages(struct rp_doctor *d)
 
 void rp_doctor_numa_balancing(struct rp_doctor *d)
 {
-    const char *on = rp_known_text(d->probes, "memory.numa_balancing"), *nodes = rp_known_text(d->probes, "memory.numa_nodes");
+    const char *on = rp_known_text(d->probes, "memory.numa_balancing"),
+               *nodes = rp_known_text(d->probes, "memory.numa_nodes");
     if (on && strcmp(on, "0") != 0 && nodes && rp_parse_cpus(nodes, NULL, RP_MAX_CPUS) > 1)
         rp_doctor_report(d, RP_DOCTOR_NOTE, "sysctl kernel.numa_balancing=0", "on: pages move while a run is measured");
 }

@@ -1,8 +1,11 @@
-/* Git repositories through libgit2, in a child process: what git.c, git_open.c, git_head.c, git_changes.c and git_files.c share.
+/* Git repositories through libgit2, in a child process: what git.c, git_open.c, git_head.c, git_changes.c and
+ * git_files.c share.
  *
- * What:    repositories are opened here and nowhere else, so that nothing of a repository is executed or leads elsewhere.
+ * What:    repositories are opened here and nowhere else, so that nothing of a repository is executed or leads
+ *          elsewhere.
  * Flow:    directory -> git_repository -> values in the child's object -> the parent's document (git.c).
- * Owner:   the caller frees the git_repository; values belong to the object. The process ends soon: small things may leak.
+ * Owner:   the caller frees the git_repository; values belong to the object. The process ends soon: small things may
+ *          leak.
  * Extend:  a value is a name in the table of git.c and a rp_put_...() in the function of its part.
  */
 #pragma once
@@ -16,19 +19,22 @@ extern const char rp_git_source[];
 
 /* Ready libgit2 for a repository that may be hostile; once per process. */
 int rp_git_begin(void);
-/* The repository of dir, or with `search` of a directory above it on the same file system. Denied: another user's without safe.directory,
- * or one whose .git leads to a repository that does not know this directory, or holds links. Objects are its own alone. *detail for
- * anything but ok and absent. */
+/* The repository of dir, or with `search` of a directory above it on the same file system. Denied: another user's
+ * without safe.directory, or one whose .git leads to a repository that does not know this directory, or holds links.
+ * Objects are its own alone. *detail for anything but ok and absent. */
 enum rp_state rp_git_open(git_repository **repo, const char *dir, int search, const char **detail);
-int rp_git_alternates(git_repository *repo); /* how many places objects/info/alternates names, which are not read; -1: not known */
+/* how many places objects/info/alternates names, which are not read; -1: not known */
+int rp_git_alternates(git_repository *repo);
 /* libgit2's last message without the names in it. */
 const char *rp_git_failure(void);
-/* The values of this part that `out` lacks are errors, for this reason; NULL: libgit2's last message. The first call counts. */
+/* The values of this part that `out` lacks are errors, for this reason; NULL: libgit2's last message. The first call
+ * counts. */
 void rp_git_fail(json_t *out, const char *why);
 
 /* What is fit for a list: one clean line, cut to 1000 bytes. */
 void rp_git_add_line(json_t *list, const char *line);
-/* The URL of a remote without user, password and query; NULL: not of a form whose parts are known, or it names a person, or a local path.
+/* The URL of a remote without user, password and query; NULL: not of a form whose parts are known, or it names a
+ * person, or a local path.
  */
 char *rp_git_public_url(const char *url);
 
@@ -49,7 +55,8 @@ int rp_git_head_tree(git_tree **tree, git_repository *repo);
 /* Everything that differs from HEAD, submodules not looked into; -1 with *why. */
 int rp_git_compare(git_diff **diff, const struct rp_git_job *j, git_repository *repo, uint32_t flags, const char **why);
 
-/* A file of the working directory: its bytes where it has at most 1 MiB, and the digest of all of it, "" where it cannot be read. */
+/* A file of the working directory: its bytes where it has at most 1 MiB, and the digest of all of it, "" where it
+ * cannot be read. */
 struct rp_git_file {
     struct rp_buf bytes;
     char sha256[RP_SHA256_HEX];

@@ -1,5 +1,6 @@
-/* Differences of the working tree from the commit: changed files with their digests, files that git does not know, and submodules; no
- * contents. Of files that may hold a password no digest is shown, since it would let the password be guessed. */
+/* Differences of the working tree from the commit: changed files with their digests, files that git does not know, and
+ * submodules; no contents. Of files that may hold a password no digest is shown, since it would let the password be
+ * guessed. */
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -28,8 +29,9 @@ struct changes {
 static int in_time(const git_diff *d, const char *old_path, const char *new_path, void *ctx)
 {
     (void)d, (void)old_path, (void)new_path;
+    /* a positive one makes libgit2 use what it did not make */
     return rp_now_ns() > ((const struct rp_git_job *)ctx)->deadline ? GIT_EUSER
-                                                                    : 0; /* a positive one makes libgit2 use what it did not make */
+                                                                    : 0;
 }
 
 int rp_git_compare(git_diff **diff, const struct rp_git_job *j, git_repository *repo, uint32_t flags, const char **why)
@@ -193,7 +195,8 @@ static void put_files(struct changes *c, json_t *out)
     put_list(out, "untracked_files", c->unknown);
     rp_put_int(out, "untracked_left_out", c->untracked - (int64_t)json_array_size(c->unknown), rp_git_source,
                "files and directories");
-    rp_put_int(out, "modified", c->modified, rp_git_source, "files"); /* in the index or the working directory; 0: clean */
+    /* in the index or the working directory; 0: clean */
+    rp_put_int(out, "modified", c->modified, rp_git_source, "files");
     rp_put_int(out, "untracked", c->untracked, rp_git_source, "files and directories");
     if (i == c->n) {
         put_changed(c, out);

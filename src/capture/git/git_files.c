@@ -1,5 +1,5 @@
-/* Both sides of a changed file, without filters and without following links. libgit2's own comparison of contents would ask the repository's
- * configuration for diff drivers. */
+/* Both sides of a changed file, without filters and without following links. libgit2's own comparison of contents would
+ * ask the repository's configuration for diff drivers. */
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/text.h"

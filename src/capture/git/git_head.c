@@ -80,7 +80,8 @@ static int note_remote(const git_config_entry *e, void *ctx)
                                                                                 : hidden;
     RP_FREE char *public = rp_public_name(r->p, "remote", name), *line = rp_asprintf("%s %s", public, url);
     rp_git_add_line(r->list, line);
-    if (r->wanted && strcmp(name, r->wanted) == 0 && !json_object_get(r->out, "url")) /* of several, git fetches from the first */
+    /* of several, git fetches from the first */
+    if (r->wanted && strcmp(name, r->wanted) == 0 && !json_object_get(r->out, "url"))
         rp_put_str(r->out, "url", url, rp_git_source);
     return 0;
 }

@@ -23,13 +23,15 @@ int rp_git_begin(void)
 {
     static const int levels[] = {GIT_CONFIG_LEVEL_PROGRAMDATA, GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG,
                                  GIT_CONFIG_LEVEL_GLOBAL};
-    static const char *extensions[] = {"partialclone", "worktreeconfig", "preciousobjects"}; /* change nothing in what is read here */
+    /* change nothing in what is read here */
+    static const char *extensions[] = {"partialclone", "worktreeconfig", "preciousobjects"};
     if (git_libgit2_init() < 0)
         return -1;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "");
     git_libgit2_opts(GIT_OPT_SET_TEMPLATE_PATH, "");
-    git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0); /* it finds safe.directory only where the levels above are, and no '*' */
+    /* it finds safe.directory only where the levels above are, and no '*' */
+    git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0);
     git_libgit2_opts(GIT_OPT_SET_EXTENSIONS, extensions, sizeof extensions / sizeof *extensions);
     git_libgit2_opts(GIT_OPT_SET_MWINDOW_MAPPED_LIMIT, (size_t)256 << 20);
     return 0;
@@ -89,8 +91,8 @@ struct safe {
     int yes;
 };
 
-/* One safe.directory, by git's rules: "" or no value forgets those before, "*" is any, "~/" begins at home, "DIR" with a slash and a star
- * at its end is all below DIR. */
+/* One safe.directory, by git's rules: "" or no value forgets those before, "*" is any, "~/" begins at home, "DIR" with
+ * a slash and a star at its end is all below DIR. */
 static int note_safe(const git_config_entry *e, void *ctx)
 {
     struct safe *s = ctx;
@@ -156,8 +158,8 @@ static char *first_line(const char *path)
     return rp_strdup(line);
 }
 
-/* A repository whose objects and branches are elsewhere must be a worktree that is known there: COMMON/worktrees/NAME/gitdir says which
- * file led here. An attacker who writes a commondir cannot write that. */
+/* A repository whose objects and branches are elsewhere must be a worktree that is known there:
+ * COMMON/worktrees/NAME/gitdir says which file led here. An attacker who writes a commondir cannot write that. */
 static int is_known_worktree(const char *git, const char *common, const char *link)
 {
     const char *name = strrchr(git, '/');
@@ -167,8 +169,9 @@ static int is_known_worktree(const char *git, const char *common, const char *li
            same_file(back, link);
 }
 
-/* A working tree and its .git must know each other, and dir must be in it: else a repository that was unpacked from somewhere could have
- * any file of this user read (core.worktree), or any repository of this user (a link instead of .git, a commondir). */
+/* A working tree and its .git must know each other, and dir must be in it: else a repository that was unpacked from
+ * somewhere could have any file of this user read (core.worktree), or any repository of this user (a link instead of
+ * .git, a commondir). */
 static int is_outside_repository(git_repository *repo, const char *dir)
 {
     const char *work = git_repository_workdir(repo);
@@ -270,7 +273,8 @@ int rp_git_alternates(git_repository *repo)
 
 enum rp_state rp_git_open(git_repository **repo, const char *dir, int search, const char **detail)
 {
-    int rc = git_repository_open_ext(repo, dir, search ? 0 : GIT_REPOSITORY_OPEN_NO_SEARCH, NULL); /* without GIT_* variables */
+    /* without GIT_* variables */
+    int rc = git_repository_open_ext(repo, dir, search ? 0 : GIT_REPOSITORY_OPEN_NO_SEARCH, NULL);
     *detail = NULL;
     if (rc < 0) {
         *detail = rc == GIT_ENOTFOUND ? NULL : rp_git_failure();

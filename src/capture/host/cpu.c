@@ -15,8 +15,8 @@
 
 #define CPU "/sys/devices/system/cpu"
 
-/* Kernels of Arm have no "model name", or that of the architecture, "ARMv8 Processor rev 1 (v8l)", but the numbers by which tables have
- * one; of every processor, since there may be two kinds. */
+/* Kernels of Arm have no "model name", or that of the architecture, "ARMv8 Processor rev 1 (v8l)", but the numbers by
+ * which tables have one; of every processor, since there may be two kinds. */
 static void put_arm_name(struct rp_probe *p, const struct rp_text *info)
 {
     RP_FREE char *model = rp_text_field(info, "model name", ':');
@@ -60,7 +60,8 @@ static void put_flags(struct rp_probe *p, const struct rp_text *info)
     json_t *list = json_array();
     char *save = NULL;
     for (char *w = strtok_r(v, " \t", &save); w; w = strtok_r(NULL, " \t", &save))
-        if (strspn(w, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(w) && strlen(w) < 40 && json_array_size(list) < 1024)
+        if (strspn(w, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(w) && strlen(w) < 40 &&
+            json_array_size(list) < 1024)
             json_array_append_new(list, json_string(w));
     free(v);
     rp_put(p->out, "flags", RP_STATE_OK, list, info->path, NULL, NULL);
@@ -137,14 +138,17 @@ static int count_first_threads(const struct rp_probe *p, const int *cpu, int n)
     return known == n ? cores : 0;
 }
 
-/* Sockets: distinct package ids; cores: distinct (package, core) of the processors that are online, unless the kernel's lists of threads
- * tell otherwise: ids begin anew in every cluster of Arm processors, and may be -1. */
+/* Sockets: distinct package ids; cores: distinct (package, core) of the processors that are online, unless the kernel's
+ * lists of threads tell otherwise: ids begin anew in every cluster of Arm processors, and may be -1. */
 static void put_topology(struct rp_probe *p, const struct rp_text *online)
 {
-    static const char source[] = CPU "/cpu*/topology/{physical_package_id,core_id}", threads[] = CPU "/cpu*/topology/thread_siblings_list";
+    static const char source[] = CPU "/cpu*/topology/{physical_package_id,core_id}",
+                      threads[] = CPU "/cpu*/topology/thread_siblings_list";
     int *cpu = rp_alloc(RP_MAX_CPUS * sizeof *cpu);
-    int n = online->state == RP_STATE_OK ? rp_parse_cpus(online->bytes.data, cpu, RP_MAX_CPUS) : -1, known = 0, garbage = 0;
-    int64_t *package = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *package), *core = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *core);
+    int n = online->state == RP_STATE_OK ? rp_parse_cpus(online->bytes.data, cpu, RP_MAX_CPUS) : -1, known = 0,
+        garbage = 0;
+    int64_t *package = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *package),
+            *core = rp_alloc((size_t)(n > 0 ? n : 1) * sizeof *core);
     for (int i = 0; i < n; i++) {
         int64_t pkg = read_id(p, cpu[i], "physical_package_id"), id = read_id(p, cpu[i], "core_id");
         garbage |= pkg == -2 || id == -2;
@@ -194,7 +198,8 @@ static void put_cache(struct rp_probe *p, json_t *all, const char *index)
     for (int i = 0; i < 3; i++)
         rp_text_read(&t[i], p, path[i]);
     int64_t level;
-    if (t[0].state == RP_STATE_OK && t[1].state == RP_STATE_OK && rp_parse_count(t[0].bytes.data, &level) == 0 && level < 10) {
+    if (t[0].state == RP_STATE_OK && t[1].state == RP_STATE_OK && rp_parse_count(t[0].bytes.data, &level) == 0 &&
+        level < 10) {
         letter = t[1].bytes.data[0];
         snprintf(name, sizeof name, "l%d%s", (int)level, letter == 'D' ? "d" : letter == 'I' ? "i" : "");
         json_t *one = json_object();
@@ -277,7 +282,8 @@ static json_t *ask_hypervisor(const struct rp_probe *p, const char *arg)
 #endif
 }
 
-/* The signature, the name of Xen and its like, or only the flag that there is one. Without any of them: bare metal, or one that hides. */
+/* The signature, the name of Xen and its like, or only the flag that there is one. Without any of them: bare metal, or
+ * one that hides. */
 static void put_hypervisor(struct rp_probe *p)
 {
     RP_JSON *answer = rp_probe_query(p, "hypervisor", NULL, ask_hypervisor);
@@ -287,7 +293,8 @@ static void put_hypervisor(struct rp_probe *p)
     else if (rp_probe_exists(p, "/sys/hypervisor/type"))
         rp_put_line(p, p->out, "hypervisor", "/sys/hypervisor/type");
     else
-        rp_put_str(p->out, "hypervisor", rp_known_has(p->out, "flags", "hypervisor") ? "present" : NULL, "/proc/cpuinfo");
+        rp_put_str(p->out, "hypervisor", rp_known_has(p->out, "flags", "hypervisor") ? "present" : NULL,
+                   "/proc/cpuinfo");
 }
 
 void rp_probe_cpu(struct rp_probe *p)

@@ -1,5 +1,5 @@
-/* Environment variables, by allow-list: those that steer thread pools, GPUs, collectives, allocators, frameworks and loaders. Nothing
- * else is read, and credentials are not kept. The variables of job launchers are in jobs.c. */
+/* Environment variables, by allow-list: those that steer thread pools, GPUs, collectives, allocators, frameworks and
+ * loaders. Nothing else is read, and credentials are not kept. The variables of job launchers are in jobs.c. */
 #include "base/text.h"
 #include "capture/privacy/variables.h"
 
@@ -11,18 +11,18 @@
 /* A family of names. Where others share the first word (Terraform's TF_VAR_, addresses
  * in OMPI_MCA_), only parts of it. */
 static const char *const prefixes[] = {
-    "BLIS_",           "CUBLAS_",         "CUDA_",           "CUDNN_",          "CUFFT_",          "FI_",             "GDRCOPY_",
-    "GOMP_",           "GPU_MAX_",        "HCOLL_",          "HIP_",            "HSA_",            "IBV_",            "I_MPI_",
-    "KMP_",            "MALLOC_",         "MKL_",            "MLX5_",           "MPICH_",          "NCCL_",           "NVIDIA_",
-    "NVSHMEM_",        "NVTE_",           "OMPI_MCA_btl",    "OMPI_MCA_coll",   "OMPI_MCA_hwloc_", "OMPI_MCA_io",     "OMPI_MCA_mtl",
-    "OMPI_MCA_opal_",  "OMPI_MCA_osc",    "OMPI_MCA_pml",    "OMPI_MCA_rmaps_", "OMP_",            "OPENBLAS_",       "PSM2_",
-    "PSM3_",           "PYTORCH_",        "RCCL_",           "RDMAV_",          "ROCR_",           "SHARP_",          "TF_CPP_",
-    "TF_CUDNN_",       "TF_DISABLE_",     "TF_ENABLE_",      "TF_FORCE_",       "TF_GPU_",         "TF_NUM_",         "TF_USE_",
-    "TF_XLA_",         "TORCHINDUCTOR_",  "TORCH_",          "TRITON_",         "UCC_",            "UCX_",            "XLA_",
+    "BLIS_",          "CUBLAS_", "CUDA_",          "CUDNN_", "CUFFT_",         "FI_", "GDRCOPY_",       "GOMP_",
+    "GPU_MAX_",       "HCOLL_", "HIP_",           "HSA_", "IBV_",           "I_MPI_", "KMP_",           "MALLOC_",
+    "MKL_",           "MLX5_", "MPICH_",         "NCCL_", "NVIDIA_",        "NVSHMEM_",
+    "NVTE_",          "OMPI_MCA_btl", "OMPI_MCA_coll",  "OMPI_MCA_hwloc_", "OMPI_MCA_io",    "OMPI_MCA_mtl",
+    "OMPI_MCA_opal_", "OMPI_MCA_osc", "OMPI_MCA_pml",   "OMPI_MCA_rmaps_", "OMP_",           "OPENBLAS_",
+    "PSM2_",          "PSM3_", "PYTORCH_",       "RCCL_", "RDMAV_",         "ROCR_", "SHARP_",         "TF_CPP_",
+    "TF_CUDNN_",      "TF_DISABLE_", "TF_ENABLE_",     "TF_FORCE_", "TF_GPU_",        "TF_NUM_",
+    "TF_USE_",        "TF_XLA_", "TORCHINDUCTOR_", "TORCH_", "TRITON_",        "UCC_", "UCX_",           "XLA_",
 };
 static const char *const names[] = {
-    "GLIBC_TUNABLES",      "GLOO_SOCKET_IFNAME", "LANG",           "LC_ALL",      "LD_BIND_NOW", "LD_LIBRARY_PATH", "LD_PRELOAD",
-    "NUMEXPR_NUM_THREADS", "PYTHONHASHSEED",     "PYTHONOPTIMIZE", "RP_GPU_TOOL", "TZ",          "VECLIB_MAXIMUM_THREADS",
+    "GLIBC_TUNABLES", "GLOO_SOCKET_IFNAME", "LANG", "LC_ALL", "LD_BIND_NOW", "LD_LIBRARY_PATH", "LD_PRELOAD",
+    "NUMEXPR_NUM_THREADS", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "RP_GPU_TOOL", "TZ", "VECLIB_MAXIMUM_THREADS",
 };
 
 enum rp_variable rp_environment_allows(const char *name, size_t n)

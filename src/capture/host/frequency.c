@@ -1,5 +1,5 @@
-/* What sets the clock: governor, driver, limits, turbo, SMT, idle states, power limits, throttling, mains; and what the kernel does
- * against speculation. */
+/* What sets the clock: governor, driver, limits, turbo, SMT, idle states, power limits, throttling, mains; and what the
+ * kernel does against speculation. */
 #include "capture/host/device.h"
 
 #include <stdio.h>
@@ -88,7 +88,8 @@ static void put_idle_state(const struct rp_probe *p, json_t *group, const char *
 /* Thermal throttling events since boot: of cores (sum), and of packages (each core reports that of its package). */
 static void put_throttling(struct rp_probe *p)
 {
-    static const char *const files[][2] = {{"core_throttles", "core_throttle_count"}, {"package_throttles", "package_throttle_count"}};
+    static const char *const files[][2] = {{"core_throttles", "core_throttle_count"},
+                                           {"package_throttles", "package_throttle_count"}};
     static int cpu[RP_MAX_CPUS];
     RP_TEXT online;
     rp_text_read(&online, p, "/sys/devices/system/cpu/online");
@@ -100,7 +101,8 @@ static void put_throttling(struct rp_probe *p)
         snprintf(source, sizeof source, "/sys/devices/system/cpu/cpu*/thermal_throttle/%s", files[k][1]);
         for (int i = 0; i < n && known == i; i++) {
             RP_TEXT t;
-            rp_text_read(&t, p, RP_FORMAT(path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", cpu[i], files[k][1]));
+            rp_text_read(&t, p,
+                         RP_FORMAT(path, "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", cpu[i], files[k][1]));
             known += t.state == RP_STATE_OK && rp_parse_count(t.bytes.data, &one) == 0;
             if (known > i)
                 all = k == 0 ? all + one : one > all ? one : all;

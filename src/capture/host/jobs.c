@@ -1,5 +1,5 @@
-/* The job of this process, from the variables of its launcher: numbers of nodes, tasks, CPUs and GPUs, and the ranks of this process. By an
- * allow-list; accounts, users, node names and command lines are not read. */
+/* The job of this process, from the variables of its launcher: numbers of nodes, tasks, CPUs and GPUs, and the ranks of
+ * this process. By an allow-list; accounts, users, node names and command lines are not read. */
 #include "capture/privacy/variables.h"
 
 #include <stdlib.h>

@@ -11,45 +11,48 @@
 
 /* Parameters that change speed or arithmetic. All others (disks, consoles, addresses, keys) are only counted. */
 static const char *const kept[] = {
-    "amd_iommu", "amd_prefcore", "amd_pstate", "audit", "cgroup_no_v1", "clocksource", "cpufreq.default_governor", "cpufreq.off",
-    "cpuidle.governor", "cpuidle.off", "default_hugepagesz", "elevator", "gather_data_sampling", "hugepages", "hugepagesz", "idle",
-    "indirect_target_selection", "init_on_alloc", "init_on_free", "initcall_blacklist", "intel_idle.max_cstate", "intel_iommu",
-    "intel_pstate", "iommu", "iommu.passthrough", "iommu.strict", "irqaffinity", "isolcpus", "kpti", "kthread_cpus", "l1tf",
-    "l1d_flush", "lockdown", "maxcpus", "mds", "mem", "mitigations", "mmio_stale_data", "modprobe.blacklist", "nmi_watchdog",
-    "no_timer_check", "nohz", "nohz_full", "nopti", "nosmt", "nosoftlockup", "nospectre_v1", "nospectre_v2", "nowatchdog", "nr_cpus",
-    "numa", "numa_balancing", "page_alloc.shuffle", "pci", "pcie_acs_override", "pcie_aspm", "pcie_aspm.policy", "pcie_ports",
-    "preempt", "processor.max_cstate", "psi", "pti", "randomize_kstack_offset", "rcu_nocb_poll", "rcu_nocbs", "rd.driver.blacklist",
-    "reg_file_data_sampling", "retbleed", "skew_tick", "slub_debug", "spec_rstack_overflow", "spec_store_bypass_disable",
-    "spectre_bhi", "spectre_v2", "spectre_v2_user", "srbds", "swapaccount", "swiotlb", "systemd.unified_cgroup_hierarchy",
-    "threadirqs", "transparent_hugepage", "tsa", "tsc", "tsx", "tsx_async_abort", "vmscape", "vsyscall",
+    "amd_iommu", "amd_prefcore", "amd_pstate", "audit", "cgroup_no_v1", "clocksource", "cpufreq.default_governor",
+    "cpufreq.off", "cpuidle.governor", "cpuidle.off", "default_hugepagesz", "elevator", "gather_data_sampling",
+    "hugepages", "hugepagesz", "idle", "indirect_target_selection", "init_on_alloc", "init_on_free",
+    "initcall_blacklist", "intel_idle.max_cstate", "intel_iommu", "intel_pstate", "iommu", "iommu.passthrough",
+    "iommu.strict", "irqaffinity", "isolcpus", "kpti", "kthread_cpus", "l1tf", "l1d_flush", "lockdown", "maxcpus",
+    "mds", "mem", "mitigations", "mmio_stale_data", "modprobe.blacklist", "nmi_watchdog", "no_timer_check", "nohz",
+    "nohz_full", "nopti", "nosmt", "nosoftlockup", "nospectre_v1", "nospectre_v2", "nowatchdog", "nr_cpus", "numa",
+    "numa_balancing", "page_alloc.shuffle", "pci", "pcie_acs_override", "pcie_aspm", "pcie_aspm.policy", "pcie_ports",
+    "preempt", "processor.max_cstate", "psi", "pti", "randomize_kstack_offset", "rcu_nocb_poll", "rcu_nocbs",
+    "rd.driver.blacklist", "reg_file_data_sampling", "retbleed", "skew_tick", "slub_debug", "spec_rstack_overflow",
+    "spec_store_bypass_disable", "spectre_bhi", "spectre_v2", "spectre_v2_user", "srbds", "swapaccount", "swiotlb",
+    "systemd.unified_cgroup_hierarchy", "threadirqs", "transparent_hugepage", "tsa", "tsc", "tsx", "tsx_async_abort",
+    "vmscape", "vsyscall",
 };
 /* Modules whose parameters do, by their documented names; those of the driver all begin alike. */
 static const char *const kept_modules[] = {
     "kvm.",        "kvm_amd.",    "kvm_intel.",      "mlx5_core.",      "nouveau.", "nvidia.NVreg_",
     "nvidia-drm.", "nvidia_drm.", "nvidia-uvm.uvm_", "nvidia_uvm.uvm_", "nvme.",    "nvme_core."};
 static const char *const module_parameters[] = {
-    "avic", "enable_apicv", "ept", "fbdev", "halt_poll_ns", "ignore_msrs", "io_queue_depth", "io_timeout", "max_host_mem_size_mb",
-    "modeset", "multipath", "nested", "npt", "nx_huge_pages", "poll_queues", "probe_vf", "prof_sel", "runpm", "tdp_mmu",
-    "unrestricted_guest", "use_threaded_interrupts", "vmentry_l1d_flush", "vpid", "write_queues",
+    "avic", "enable_apicv", "ept", "fbdev", "halt_poll_ns", "ignore_msrs", "io_queue_depth", "io_timeout",
+    "max_host_mem_size_mb", "modeset", "multipath", "nested", "npt", "nx_huge_pages", "poll_queues", "probe_vf",
+    "prof_sel", "runpm", "tdp_mmu", "unrestricted_guest", "use_threaded_interrupts", "vmentry_l1d_flush", "vpid",
+    "write_queues",
 };
 
 /* Words of which the values of all these are made; numbers and lists of processors are too. */
 static const char *const value_words[] = {
-    "acpi", "acpi_pm", "active", "all", "allow", "always", "amd", "assist", "attempt", "auto", "balanced", "bios", "bfq", "both",
-    "broadcast", "clear_cpu_buf", "confidentiality", "conservative", "deadline", "default", "defer", "deny", "disable", "disabled",
-    "domain", "downstream", "emulate", "enable", "enabled", "eibrs", "failed", "fatal", "flush", "force", "forcedac", "full",
-    "fullflush", "guest", "guided", "haltpoll", "halt", "hpet", "hwp_only", "ibpb", "ibpb-vmexit", "ibrs", "igfx_off", "integrity",
-    "interleave", "io_delay", "jiffies", "kvm-clock", "kyber", "ladder", "lazy", "lfence", "madvise", "managed_irq", "menu", "mq-deadline",
-    "multifunction", "mwait", "native", "never", "no_hwp", "no_turbo", "noaer", "noats", "nocrs", "noearly", "noflush",
-    "nohugeiomap", "no_guest_guest", "no_guest_host",
-    "nohz", "nomsi", "nommconf", "nomwait", "none", "nopv", "noresize", "norelax", "nosmt", "notify", "novmcoredd", "off", "on", "ondemand",
-    "panic", "passive", "passthrough", "pcie_bus_peer2peer", "pcie_bus_perf", "pcie_bus_safe", "pcie_bus_tune_off", "per_cpu_perf_limits",
-    "performance", "poll", "powersave", "powersupersave", "prctl", "prefer", "pt", "realloc", "reliable", "relax", "retpoline",
-    "generic", "safe-ret", "schedutil", "seccomp", "sm_off", "sm_on", "smt", "soft", "stop",
-    "strict", "stuff", "teo", "tsc", "undefined", "unret", "unstable", "user", "userspace", "verbose", "vmexit", "voluntary",
-    "watchdog", "within_size", "xonly", "y", "n", "Y", "N", "warm", "nx",
-    "ast", "i915", "mgag200", "nouveau", "nova_core", "nvidia", "nvidiafb", "radeon", "snd_hda_intel", "amdgpu", "lbm-nouveau", "rivafb",
-    "cpu", "cpuacct", "cpuset", "memory", "pids", "named",
+    "acpi", "acpi_pm", "active", "all", "allow", "always", "amd", "assist", "attempt", "auto", "balanced", "bios",
+    "bfq", "both", "broadcast", "clear_cpu_buf", "confidentiality", "conservative", "deadline", "default", "defer",
+    "deny", "disable", "disabled", "domain", "downstream", "emulate", "enable", "enabled", "eibrs", "failed", "fatal",
+    "flush", "force", "forcedac", "full", "fullflush", "guest", "guided", "haltpoll", "halt", "hpet", "hwp_only",
+    "ibpb", "ibpb-vmexit", "ibrs", "igfx_off", "integrity", "interleave", "io_delay", "jiffies", "kvm-clock", "kyber",
+    "ladder", "lazy", "lfence", "madvise", "managed_irq", "menu", "mq-deadline", "multifunction", "mwait", "native",
+    "never", "no_hwp", "no_turbo", "noaer", "noats", "nocrs", "noearly", "noflush", "nohugeiomap", "no_guest_guest",
+    "no_guest_host", "nohz", "nomsi", "nommconf", "nomwait", "none", "nopv", "noresize", "norelax", "nosmt", "notify",
+    "novmcoredd", "off", "on", "ondemand", "panic", "passive", "passthrough", "pcie_bus_peer2peer", "pcie_bus_perf",
+    "pcie_bus_safe", "pcie_bus_tune_off", "per_cpu_perf_limits", "performance", "poll", "powersave", "powersupersave",
+    "prctl", "prefer", "pt", "realloc", "reliable", "relax", "retpoline", "generic", "safe-ret", "schedutil", "seccomp",
+    "sm_off", "sm_on", "smt", "soft", "stop", "strict", "stuff", "teo", "tsc", "undefined", "unret", "unstable", "user",
+    "userspace", "verbose", "vmexit", "voluntary", "watchdog", "within_size", "xonly", "y", "n", "Y", "N", "warm", "nx",
+    "ast", "i915", "mgag200", "nouveau", "nova_core", "nvidia", "nvidiafb", "radeon", "snd_hda_intel", "amdgpu",
+    "lbm-nouveau", "rivafb", "cpu", "cpuacct", "cpuset", "memory", "pids", "named",
 };
 
 static const char withheld_word[] = "withheld=";
@@ -207,8 +210,8 @@ static void put_settings(struct rp_probe *p)
     rp_put_selected(p, p->out, "lockdown", "/sys/kernel/security/lockdown");
 }
 
-/* "some avg10=2.42 avg60=41.55 avg300=76.52 total=5672877496": how much of the last ten seconds tasks waited for a thing, some of them
- * or all. */
+/* "some avg10=2.42 avg60=41.55 avg300=76.52 total=5672877496": how much of the last ten seconds tasks waited for a
+ * thing, some of them or all. */
 static void put_pressure(struct rp_probe *p)
 {
     static const char *const names[][3] = {{"cpu", "cpu", "some avg10"},

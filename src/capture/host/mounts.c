@@ -15,17 +15,17 @@ static const char hidden[] = "<hidden>";
 
 /* Directory and file names on the host's side that are the system's or an engine's, not a person's. */
 static const char *const engine_names[] = {
-    "_data", "buildkit", "containerd", "containers", "crio", "daemon", "diff", "docker", "empty", "etc", "etc-hosts", "fs", "hostname",
-    "hosts", "io.containerd.grpc.v1.cri", "io.containerd.runtime.v2.task", "io.containerd.snapshotter.v1.overlayfs", "k8s.io", "kubelet",
-    "lib", "libpod", "merged", "moby", "mounts", "overlay", "overlay-containers", "overlay2", "plugins", "pods", "pts", "rancher",
-    "resolv.conf", "root", "rootfs", "run", "sandboxes", "shm", "snapshots", "storage", "termination-log", "userdata", "usr", "var",
-    "volume-subpaths", "volumes", "work",
-    "kubernetes.io~configmap", "kubernetes.io~csi", "kubernetes.io~empty-dir", "kubernetes.io~local-volume", "kubernetes.io~nfs",
-    "kubernetes.io~projected", "kubernetes.io~secret",
+    "_data", "buildkit", "containerd", "containers", "crio", "daemon", "diff", "docker", "empty", "etc", "etc-hosts",
+    "fs", "hostname", "hosts", "io.containerd.grpc.v1.cri", "io.containerd.runtime.v2.task",
+    "io.containerd.snapshotter.v1.overlayfs", "k8s.io", "kubelet", "lib", "libpod", "merged", "moby", "mounts",
+    "overlay", "overlay-containers", "overlay2", "plugins", "pods", "pts", "rancher", "resolv.conf", "root", "rootfs",
+    "run", "sandboxes", "shm", "snapshots", "storage", "termination-log", "userdata", "usr", "var", "volume-subpaths",
+    "volumes", "work", "kubernetes.io~configmap", "kubernetes.io~csi", "kubernetes.io~empty-dir",
+    "kubernetes.io~local-volume", "kubernetes.io~nfs", "kubernetes.io~projected", "kubernetes.io~secret",
 };
 
-/* And on this side, where a container or a user mounts: names of systems, engines and job managers, and plain words that name nobody.
- * Numbers at their end are kept: "data2". */
+/* And on this side, where a container or a user mounts: names of systems, engines and job managers, and plain words
+ * that name nobody. Numbers at their end are kept: "data2". */
 static const char *const point_names[] = {
     ".containerenv", ".dockerenv", "acpi", "app", "aux", "bert", "bin", "binfmt_misc", "bios", "boot", "bpf", "build",
     "bus", "cache", "cgroup", "checkpoint", "checkpoints", "code", "config", "configfs", "configs", "console",
@@ -45,14 +45,15 @@ static const char *const driver_files[] = {"libcuda", "libnv", "nvidia", "nvopti
 
 /* Options that say how a file system works, with values of plain words and numbers. */
 static const char *const kept_options[] = {
-    "acl", "acregmax", "acregmin", "actimeo", "agcount", "allocsize", "async", "atime", "attr2", "autodefrag", "barrier", "cache", "commit",
-    "compress", "compress-force", "data", "datacow", "datasum", "dax", "delalloc", "dioread_lock", "dioread_nolock", "dirsync", "discard",
-    "errors", "fsc", "hard", "hidepid", "huge", "inode32", "inode64", "journal_async_commit", "journal_checksum", "largeio", "layers",
-    "lazytime", "local_lock", "logbsize", "logbufs", "lookupcache", "metacopy", "mode", "mpol", "msize", "nconnect", "noac", "noacl",
-    "noatime", "nobarrier", "nodatacow", "nodatasum", "nodelalloc", "nodev", "nodiratime", "nodiscard", "noexec", "nomand", "norelatime",
-    "nosuid", "noswap", "nr_blocks", "nr_inodes", "pagesize", "pquota", "prjquota", "proto", "quota", "redirect_dir", "relatime", "retrans",
-    "ro", "rsize", "rw", "sec", "size", "soft", "space_cache", "ssd", "strictatime", "stripe", "sunit", "swalloc", "swidth", "sync",
-    "timeo", "trans", "usrquota", "grpquota", "vers", "volatile", "wsize", "xino",
+    "acl", "acregmax", "acregmin", "actimeo", "agcount", "allocsize", "async", "atime", "attr2", "autodefrag",
+    "barrier", "cache", "commit", "compress", "compress-force", "data", "datacow", "datasum", "dax", "delalloc",
+    "dioread_lock", "dioread_nolock", "dirsync", "discard", "errors", "fsc", "hard", "hidepid", "huge", "inode32",
+    "inode64", "journal_async_commit", "journal_checksum", "largeio", "layers", "lazytime", "local_lock", "logbsize",
+    "logbufs", "lookupcache", "metacopy", "mode", "mpol", "msize", "nconnect", "noac", "noacl", "noatime", "nobarrier",
+    "nodatacow", "nodatasum", "nodelalloc", "nodev", "nodiratime", "nodiscard", "noexec", "nomand", "norelatime",
+    "nosuid", "noswap", "nr_blocks", "nr_inodes", "pagesize", "pquota", "prjquota", "proto", "quota", "redirect_dir",
+    "relatime", "retrans", "ro", "rsize", "rw", "sec", "size", "soft", "space_cache", "ssd", "strictatime", "stripe",
+    "sunit", "swalloc", "swidth", "sync", "timeo", "trans", "usrquota", "grpquota", "vers", "volatile", "wsize", "xino",
 };
 
 /* Permitted values of these, also before a colon; numbers are always permitted. */
@@ -87,8 +88,9 @@ static const char *const fuse_programs[] = {
 static int is_harmless(const char *word, size_t n)
 {
     RP_FREE char *text = rp_asprintf("%.*s", (int)n, word);
+    /* other escapes are of tabs and ends of lines */
     for (const char *c = text; *c; c++)
-        if (*c < ' ' || *c > '~' || (*c == '\\' && strncmp(c, "\\040", 4) != 0)) /* other escapes are of tabs and ends of lines */
+        if (*c < ' ' || *c > '~' || (*c == '\\' && strncmp(c, "\\040", 4) != 0))
             return 0;
     return n <= NAME_MAX && !rp_is_secret_name(text) && !rp_is_identity(text);
 }
@@ -104,7 +106,8 @@ static int is_point_name(const char *word, size_t n)
     return n <= 2 || RP_IS_IN(point_names, word, n) || RP_IS_IN(point_names, word, plain);
 }
 
-#define NAME_HIDDEN "name-" /* and 12 hexadecimal digits of its salted hash: mounts stay apart, and the same in both captures */
+/* and 12 hexadecimal digits of its salted hash: mounts stay apart, and the same in both captures */
+#define NAME_HIDDEN "name-"
 
 /* What is hidden already stays as it is when it is read from a record. */
 static void hide_name(const struct rp_probe *p, struct rp_buf *out, const char *name)
@@ -120,8 +123,9 @@ static void hide_name(const struct rp_probe *p, struct rp_buf *out, const char *
     rp_buf_printf(out, NAME_HIDDEN "%.12s", hash + strlen("sha256:"));
 }
 
-/* The parts of a path, hiding what is not allowed: all but engine_names (host's side) or point_names (this side), what follows a directory
- * of persons, and what looks like a credential. That of a credential is hidden from --identify too. */
+/* The parts of a path, hiding what is not allowed: all but engine_names (host's side) or point_names (this side), what
+ * follows a directory of persons, and what looks like a credential. That of a credential is hidden from --identify
+ * too. */
 static void redact_path(const struct rp_probe *p, struct rp_buf *out, const char *path, size_t size, int host_side)
 {
     const char *end = path + size, *before = path;

@@ -1,14 +1,15 @@
 /* The mount table of this process: /proc/self/mountinfo, redacted.
  *
  * What:    one struct rp_mount per line, in the table's order (a later one hides an earlier one at the same point).
- * Flow:    mountinfo -> redacted text (kept options, host paths and sources hidden) -> fields with their escapes undone.
+ * Flow:    mountinfo -> redacted text (kept options, host paths and sources hidden) -> fields with their escapes
+ *          undone.
  * Owner:   struct rp_mounts owns everything; the texts of a mount point into it.
- * Extend:  an option that moves a figure is one word in mounts.c; so are its values, a directory name of a container engine, a FUSE
- *          program and a name of devices.
+ * Extend:  an option that moves a figure is one word in mounts.c; so are its values, a directory name of a container
+ *          engine, a FUSE program and a name of devices.
  *
- * A path keeps the directory names that systems and engines give; of others, "<hidden>" is left on the host's side of a bind mount, after
- * /home and other directories of persons, and of what looks like a credential (secrets.h). Overlays show the number of their layers and
- * a hash over the names of these.
+ * A path keeps the directory names that systems and engines give; of others, "<hidden>" is left on the host's side of a
+ * bind mount, after /home and other directories of persons, and of what looks like a credential (secrets.h). Overlays
+ * show the number of their layers and a hash over the names of these.
  */
 #pragma once
 
@@ -38,7 +39,8 @@ void rp_mounts_fini(struct rp_mounts *m);
 const struct rp_mount *rp_mounts_at(const struct rp_mounts *m, const char *point);
 /* The mount that holds an absolute path as rp_hide_path() gives it, or NULL. */
 const struct rp_mount *rp_mounts_holding(const struct rp_mounts *m, const char *path);
-/* "size" -> the text after "size=" up to the next comma ("" for an option without a value), in static-size out; 0, or -1: not there. */
+/* "size" -> the text after "size=" up to the next comma ("" for an option without a value), in static-size out; 0, or
+ * -1: not there. */
 int rp_mount_option(const char *options, const char *name, char *out, size_t size);
 
 /* A path of this machine as the table shows it. */

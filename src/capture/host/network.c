@@ -23,7 +23,8 @@ static json_t *ask_driver(const struct rp_probe *p, const char *name)
     (void)p;
     struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request = {.ifr_data = (void *)&info};
-    RP_FD fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* any kind of socket works; this one cannot send packets */
+    /* any kind of socket works; this one cannot send packets */
+    RP_FD fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (strlen(name) >= sizeof request.ifr_name || fd < 0)
         return NULL;
     memcpy(request.ifr_name, name, strlen(name) + 1);

@@ -1,5 +1,5 @@
-/* Where the data, the results and the temporary files lie: file system, mount options, disks and space below the working directory,
- * the temporary directory and the store; and every disk with its queue. */
+/* Where the data, the results and the temporary files lie: file system, mount options, disks and space below the
+ * working directory, the temporary directory and the store; and every disk with its queue. */
 #include "base/buf.h"
 #include "base/json.h"
 #include "capture/host/device.h"
@@ -166,7 +166,8 @@ static void put_disk(const struct rp_probe *p, json_t *group, const char *dir, c
     put_scheduler(p, obj, RP_FORMAT(path, BLOCK "/%s/queue/scheduler", name));
     rp_put_line(p, obj, "firmware", RP_FORMAT(path, BLOCK "/%s/device/%s", name, nvme ? "firmware_rev" : "rev"));
     rp_put_hidden_line(p, obj, "serial", RP_FORMAT(path, BLOCK "/%s/%sserial", name, nvme ? "device/" : ""));
-    snprintf(path, sizeof path, BLOCK "/%s/device%s", name, nvme ? "/device" : ""); /* nvme: namespace, controller, PCI device */
+    /* nvme: namespace, controller, PCI device */
+    snprintf(path, sizeof path, BLOCK "/%s/device%s", name, nvme ? "/device" : "");
     rp_put_device(p, obj, path);
     json_object_set_new(group, name, obj);
 }
@@ -178,7 +179,8 @@ static void put_block(const struct rp_probe *p, json_t *obj, const struct rp_mou
     char name[64], path[128];
     block_device(p, m, name);
     if (!*name) {
-        const char *source = strncmp(m->device, "0:", 2) == 0 ? RP_MOUNTS_PATH : "/sys/dev/block"; /* the expected source of the name */
+        /* the expected source of the name */
+        const char *source = strncmp(m->device, "0:", 2) == 0 ? RP_MOUNTS_PATH : "/sys/dev/block";
         rp_put_absent(obj, "device", source);
         rp_put_absent(obj, "disks", source);
         rp_put_absent(obj, "rotational", source);

@@ -1,5 +1,5 @@
-/* The CUDA libraries that a program started here would find: which file, which version, and which bytes. The identifier that the
- * linker wrote into a library tells builds apart without reading it; small files are hashed, all files only
+/* The CUDA libraries that a program started here would find: which file, which version, and which bytes. The identifier
+ * that the linker wrote into a library tells builds apart without reading it; small files are hashed, all files only
  * with --digests: the largest is half a gigabyte. */
 #include "base/hash.h"
 #include "base/json.h"
@@ -155,8 +155,8 @@ static int is_known(const json_t *all, const char *place)
     return 0;
 }
 
-/* A file is taken once, under the first name that leads to it. The version: as exact as the file's own name, else its package's, else
- * what stands in it. */
+/* A file is taken once, under the first name that leads to it. The version: as exact as the file's own name, else its
+ * package's, else what stands in it. */
 static void add_library(struct libcuda_search *s, const struct rp_library_dir *dir, const char *file,
                         const struct library *lib)
 {
@@ -248,7 +248,8 @@ static void put_library(json_t *all, const json_t *answer)
         rp_put_int(obj, "size", json_integer_value(size), "fstat(2)", "B");
     else
         rp_put_absent(obj, "size", "fstat(2)");
-    if (json_is_string(sum)) /* large files are hashed with --digests only; a value that was not captured is not absent */
+    /* large files are hashed with --digests only; a value that was not captured is not absent */
+    if (json_is_string(sum))
         rp_put_str(obj, "sha256", json_string_value(sum), "bytes of the file");
     json_object_set_new(all, key, obj);
 }

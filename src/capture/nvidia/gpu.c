@@ -1,5 +1,5 @@
-/* GPUs: driver, devices and libraries as reported by the worker repro-gpu. It is a separate process because NVIDIA's libraries may crash or
- * hang in the kernel, and need glibc. */
+/* GPUs: driver, devices and libraries as reported by the worker repro-gpu. It is a separate process because NVIDIA's
+ * libraries may crash or hang in the kernel, and need glibc. */
 #include "capture/host/mounts.h"
 #include "capture/nvidia/gpu.h"
 #include "capture/privacy/secrets.h"
@@ -34,7 +34,8 @@ static json_t *ask_worker(struct rp_process *w, const char *question, int limit_
 {
     uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
     RP_JSON *text = json_pack("{s:s}", "probe", question);
-    int sent = rp_frame_write(w->fd, RP_FRAME_PROBE, text, err); /* if not, the worker has ended, and reading the socket gives the reason */
+    /* if not, the worker has ended, and reading the socket gives the reason */
+    int sent = rp_frame_write(w->fd, RP_FRAME_PROBE, text, err);
     for (uint64_t now; (now = rp_now_ns()) < until && !rp_interrupted();) {
         enum rp_frame type;
         RP_JSON *body = NULL;

@@ -1,7 +1,8 @@
 /* Where a program's libraries may lie: the loader's directories in its order, then those that programs add themselves.
  *
  * What:    the list of directories, each once, with how it got there.
- * Flow:    LD_LIBRARY_PATH, /etc/ld.so.conf and what it includes, the usual directories; then CUDA toolkits, Python packages, conda.
+ * Flow:    LD_LIBRARY_PATH, /etc/ld.so.conf and what it includes, the usual directories; then CUDA toolkits, Python
+ *          packages, conda.
  * Owner:   struct rp_libraries owns its texts.
  * Extend:  another place is a row in libraries.c.
  *

@@ -1,5 +1,5 @@
-/* The NVIDIA driver as the kernel shows it, without asking the driver's library: version, flavour, parameters, the modules around it,
- * device nodes, GPUs by PCI address, and the settings of the container toolkit. */
+/* The NVIDIA driver as the kernel shows it, without asking the driver's library: version, flavour, parameters, the
+ * modules around it, device nodes, GPUs by PCI address, and the settings of the container toolkit. */
 #include "capture/host/device.h"
 #include "capture/host/mounts.h"
 #include "capture/privacy/secrets.h"

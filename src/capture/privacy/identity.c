@@ -193,7 +193,8 @@ char *rp_public_message(const struct rp_probe *p, const char *text)
         const char *quote = *s == '/' && (before == '\'' || before == '"') ? strchr(s, before) : NULL;
         size_t n = quote ? (size_t)(quote - s) : strcspn(s, ends);
         RP_FREE char *word = rp_asprintf("%.*s", (int)n, s);
-        int open = p->opts->identify, secret = rp_is_secret_name(word); /* what is about a secret is seen in the whole */
+        /* what is about a secret is seen in the whole */
+        int open = p->opts->identify, secret = rp_is_secret_name(word);
         int person = !open && (is_number_of_something(word, n) || rp_is_identity(word));
         if (*word == '/' && (secret || person || !(open || rp_is_system_path(word))))
             rp_buf_puts(&out, "<path>");

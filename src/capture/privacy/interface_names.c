@@ -22,20 +22,22 @@ static const struct {
     /* systemd: eno1, ens3, enp65s0f1np1, ibp3s0, wlp2s0 */
     {"en", PLACE}, {"ib", PLACE}, {"sl", PLACE}, {"wl", PLACE}, {"ww", PLACE},
     /* the kernel's drivers, biosdevname */
-    {"eth", NUMBER}, {"ib", NUMBER}, {"wlan", NUMBER}, {"wwan", NUMBER}, {"usb", NUMBER}, {"hsn", NUMBER}, {"nvl", NUMBER},
-    {"em", NUMBER}, {"rdma", NUMBER}, {"bond", NUMBER}, {"team", NUMBER}, {"br", NUMBER}, {"vlan", NUMBER}, {"tun", NUMBER},
-    {"tap", NUMBER}, {"wg", NUMBER}, {"veth", NUMBER}, {"dummy", NUMBER}, {"ifb", NUMBER}, {"macvlan", NUMBER}, {"macvtap", NUMBER},
-    {"ipvlan", NUMBER}, {"vxlan", NUMBER}, {"geneve", NUMBER}, {"gre", NUMBER}, {"gretap", NUMBER}, {"erspan", NUMBER},
-    {"sit", NUMBER}, {"tunl", NUMBER}, {"ip6tnl", NUMBER}, {"ip6gre", NUMBER}, {"ip_vti", NUMBER}, {"ip6_vti", NUMBER},
-    {"nlmon", NUMBER}, {"vrf", NUMBER}, {"ppp", NUMBER}, {"can", NUMBER}, {"vcan", NUMBER}, {"lo", NOTHING},
+    {"eth", NUMBER}, {"ib", NUMBER}, {"wlan", NUMBER}, {"wwan", NUMBER}, {"usb", NUMBER}, {"hsn", NUMBER},
+    {"nvl", NUMBER}, {"em", NUMBER}, {"rdma", NUMBER}, {"bond", NUMBER}, {"team", NUMBER}, {"br", NUMBER},
+    {"vlan", NUMBER}, {"tun", NUMBER}, {"tap", NUMBER}, {"wg", NUMBER}, {"veth", NUMBER}, {"dummy", NUMBER},
+    {"ifb", NUMBER}, {"macvlan", NUMBER}, {"macvtap", NUMBER}, {"ipvlan", NUMBER}, {"vxlan", NUMBER},
+    {"geneve", NUMBER}, {"gre", NUMBER}, {"gretap", NUMBER}, {"erspan", NUMBER}, {"sit", NUMBER}, {"tunl", NUMBER},
+    {"ip6tnl", NUMBER}, {"ip6gre", NUMBER}, {"ip_vti", NUMBER}, {"ip6_vti", NUMBER}, {"nlmon", NUMBER}, {"vrf", NUMBER},
+    {"ppp", NUMBER}, {"can", NUMBER}, {"vcan", NUMBER}, {"lo", NOTHING},
     {"bonding_masters", NOTHING}, /* a file beside the interfaces */
     /* containers and virtual machines */
-    {"docker", NUMBER}, {"docker_gwbridge", NOTHING}, {"podman", NUMBER}, {"cni-podman", NUMBER}, {"cni", NUMBER}, {"virbr", NUMBER},
-    {"vnet", NUMBER}, {"lxcbr", NUMBER}, {"lxdbr", NUMBER}, {"incusbr", NUMBER}, {"flannel.", NUMBER}, {"vxlan.calico", NOTHING},
-    {"cilium_host", NOTHING}, {"cilium_net", NOTHING}, {"cilium_vxlan", NOTHING}, {"cilium_geneve", NOTHING}, {"lxc_health", NOTHING},
-    {"kube-bridge", NOTHING}, {"kube-dummy-if", NOTHING}, {"kube-ipvs", NUMBER}, {"nodelocaldns", NOTHING}, {"weave", NOTHING},
-    {"antrea-gw", NUMBER}, {"antrea-tun", NUMBER}, {"ovs-system", NOTHING}, {"ovn-k8s-mp", NUMBER}, {"genev_sys_", NUMBER},
-    {"vxlan_sys_", NUMBER}, {"br-int", NOTHING}, {"br-ex", NOTHING}, {"br-tun", NOTHING},
+    {"docker", NUMBER}, {"docker_gwbridge", NOTHING}, {"podman", NUMBER}, {"cni-podman", NUMBER}, {"cni", NUMBER},
+    {"virbr", NUMBER}, {"vnet", NUMBER}, {"lxcbr", NUMBER}, {"lxdbr", NUMBER}, {"incusbr", NUMBER},
+    {"flannel.", NUMBER}, {"vxlan.calico", NOTHING}, {"cilium_host", NOTHING}, {"cilium_net", NOTHING},
+    {"cilium_vxlan", NOTHING}, {"cilium_geneve", NOTHING}, {"lxc_health", NOTHING}, {"kube-bridge", NOTHING},
+    {"kube-dummy-if", NOTHING}, {"kube-ipvs", NUMBER}, {"nodelocaldns", NOTHING}, {"weave", NOTHING},
+    {"antrea-gw", NUMBER}, {"antrea-tun", NUMBER}, {"ovs-system", NOTHING}, {"ovn-k8s-mp", NUMBER},
+    {"genev_sys_", NUMBER}, {"vxlan_sys_", NUMBER}, {"br-int", NOTHING}, {"br-ex", NOTHING}, {"br-tun", NOTHING},
 };
 
 /* RDMA devices: by driver and number, as the kernel names them and the images of clouds ("mlx5_ib0", "mlx5_an0"), or by
@@ -272,7 +274,8 @@ static const char *next_name(const char *path, int *is_rdma_name)
 
 char *rp_path_hide_interfaces(const char *salt, const char *path)
 {
-    int elsewhere = *path == '/' && (strncmp(path, "/sys/", 5) != 0 || strncmp(path, "/sys/fs/", 8) == 0); /* /proc/sys/net/core */
+    /* /proc/sys/net/core */
+    int elsewhere = *path == '/' && (strncmp(path, "/sys/", 5) != 0 || strncmp(path, "/sys/fs/", 8) == 0);
     int is_rdma_name;
     RP_BUF out = {0};
     rp_buf_add(&out, "", 0);

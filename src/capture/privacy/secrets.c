@@ -24,14 +24,16 @@ static const char *const secret_words[] = {"TOKEN", "SECRET",     "PASSW",    "_
 static const char *const mentions[] = {"password", "passwd",     "passphrase",    "passcode", "passphr",
                                        "secret",   "credential", "authorization", "webhook"};
 /* Parts of a setting or name, in any case: what follows is one. */
-static const char *const introductions[] = {
-    "password=",   "password:",    "passwd=",         "passwd:",     "passphrase=", "passphrase:", "passcode=",
-    "passcode:",   "pass=",        "pass:",           "pwd=",        "pwd:",        "pw=",         "pw:",
-    "secret=",     "secret:",      "token=",          "token:",      "api_key",     "apikey",      "api-key",
-    "access_key",  "accesskey",    "private_key",     "private-key", "key=",        "sig=",        "signature=",
-    "credential=", "credentials=", "bearer ",         "auth=",       "auth:",       "auth\"",      "authtoken",
-    "session=",    "cookie=",      "hooks.slack.com", ".webhook.",   "/webhooks/",  "-----begin",  "putty-user-key-file",
-    "ssh-rsa "};
+static const char *const introductions[] = {"password=",   "password:", "passwd=",     "passwd:",
+                                            "passphrase=", "passphrase:", "passcode=",   "passcode:",
+                                            "pass=",       "pass:", "pwd=",        "pwd:", "pw=",         "pw:",
+                                            "secret=",     "secret:", "token=",      "token:", "api_key",     "apikey",
+                                            "api-key",     "access_key", "accesskey",   "private_key",
+                                            "private-key", "key=", "sig=",        "signature=",
+                                            "credential=", "credentials=", "bearer ",     "auth=",
+                                            "auth:",       "auth\"", "authtoken",   "session=",
+                                            "cookie=",     "hooks.slack.com", ".webhook.",   "/webhooks/",
+                                            "-----begin",  "putty-user-key-file", "ssh-rsa "};
 
 /* ---- tokens ---- */
 
@@ -156,7 +158,8 @@ static int has_random_setting(const char *text)
         s += n;
     }
     for (const char *s = text; s < end;) {
-        size_t n = next_word(&s, end, "+/"), part = n == 40 && *s != '/' ? 7 : 9; /* of 20 letters, how many change kind */
+        /* of 20 letters, how many change kind */
+        size_t n = next_word(&s, end, "+/"), part = n == 40 && *s != '/' ? 7 : 9;
         struct word w = classify_word(s, n);
         if (n >= LONG_SECRET && w.kinds == 7 && w.changes * 20 >= n * part)
             return 1;

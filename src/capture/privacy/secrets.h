@@ -3,14 +3,15 @@
  * What:    predicates for each kind of text, and the forms in which a text is shown.
  * Flow:    text -> yes or no; text -> itself, its hidden form, or a placeholder.
  * Owner:   texts are borrowed; what rp_public_...() give is the caller's to free.
- * Extend:  the beginning of a token is a row in tokens.def, a directory of persons a word in identity.c, a name before a password one in
- *          secrets.c (settings, names) or secrets_text.c (files).
+ * Extend:  the beginning of a token is a row in tokens.def, a directory of persons a word in identity.c, a name before
+ *          a password one in secrets.c (settings, names) or secrets_text.c (files).
  *
- * A setting is one value: a false positive costs little, so mentioning a password is enough. A name (of a branch, a file, a directory) may
- * mention a password, but not contain one. Of a whole file only the digest is recorded, which reveals what can be guessed: passwords, not
- * tokens and keys. A password in it must be followed by a value that is neither a call nor a variable, because a false positive withholds
- * the digest. Base64 and percent-encoded texts are decoded first. A hidden form is a hash with a salt that is in the document: sufficient
- * for names, but too weak for passwords, which are withheld.
+ * A setting is one value: a false positive costs little, so mentioning a password is enough. A name (of a branch, a
+ * file, a directory) may mention a password, but not contain one. Of a whole file only the digest is recorded, which
+ * reveals what can be guessed: passwords, not tokens and keys. A password in it must be followed by a value that is
+ * neither a call nor a variable, because a false positive withholds the digest. Base64 and percent-encoded texts are
+ * decoded first. A hidden form is a hash with a salt that is in the document: sufficient for names, but too weak for
+ * passwords, which are withheld.
  */
 #pragma once
 

@@ -153,8 +153,9 @@ static int count_parts(const char *path)
     return n;
 }
 
-/* With the host bridge as part 0: no common part: NODE or SYS; only the host bridge: PHB. Below it, the last common part is the bridge
- * where both meet: at most one switch, whose ports are a device's parent and grandparent, is PIX, more are PXB. */
+/* With the host bridge as part 0: no common part: NODE or SYS; only the host bridge: PHB. Below it, the last common
+ * part is the bridge where both meet: at most one switch, whose ports are a device's parent and grandparent, is PIX,
+ * more are PXB. */
 const char *rp_pci_relation(const struct rp_pci_end *a, const struct rp_pci_end *b)
 {
     int common = 0;

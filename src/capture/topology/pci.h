@@ -1,8 +1,9 @@
 /* PCI devices of interest (GPUs, NICs, NVMe drives, NVSwitches) and the tree in which they hang, from /sys/bus/pci.
  *
  * What:    the group of devices with their nodes and links; for the matrix, where two devices meet.
- * Flow:    /sys/bus/pci/devices/ADDRESS -> ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0: the last part is the device, the first
- *          the host bridge, those between are bridges (root port, upstream and downstream ports of switches).
+ * Flow:    /sys/bus/pci/devices/ADDRESS -> ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0: the last part is the
+ *          device, the first the host bridge, those between are bridges (root port, upstream and downstream ports of
+ *          switches).
  * Owner:   struct rp_pci_end owns its path.
  * Extend:  another kind of device is a row of the table in pci.c.
  */
@@ -18,7 +19,8 @@ struct rp_pci_end {
     char *path;    /* "pci0000:3a/0000:3a:00.0/0000:3b:00.0"; NULL: not known */
     int64_t node;  /* NUMA node; -1: not known */
 };
-void rp_pci_end_init(struct rp_pci_end *e, const struct rp_probe *p, const char *link); /* of a link below /sys into /sys/devices */
+/* of a link below /sys into /sys/devices */
+void rp_pci_end_init(struct rp_pci_end *e, const struct rp_probe *p, const char *link);
 void rp_pci_end_fini(struct rp_pci_end *e);
 /* "0000:3b:00.0" from the forms that drivers use ("00000000:3B:00.0"); 0 or -1. */
 int rp_pci_address(char out[24], const char *text);

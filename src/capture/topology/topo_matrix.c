@@ -165,8 +165,8 @@ void rp_put_topo_matrix(const struct rp_probe *p, json_t *out, const char *name,
 
 /* ---- the text ---- */
 
-/* Layouts by the driver's major version. Cells and columns end with a tab; the column of NUMA affinities has a second one once
- * another follows. NICs go by their own names, later by numbers and a legend. */
+/* Layouts by the driver's major version. Cells and columns end with a tab; the column of NUMA affinities has a second
+ * one once another follows. NICs go by their own names, later by numbers and a legend. */
 struct topo_matrix_layout {
     int since;
     int numa_affinity, nic_numbers, gpu_numa_id;

@@ -32,12 +32,14 @@ struct topology_question {
 /* Serial numbers, host name, addresses and GUIDs, and whatever a later hwloc may add, are left out: these stay. */
 static int is_harmless(const char *info)
 {
-    static const char *const names[] = {
-        "Architecture", "Backend", "CPUFamilyNumber", "CPUModel", "CPUModelNumber", "CPUStepping", "CPUVendor", "CoreType",
-        "DMIBIOSDate", "DMIBIOSVendor", "DMIBIOSVersion", "DMIBoardName", "DMIBoardVendor", "DMIBoardVersion", "DMIChassisType",
-        "DMIChassisVendor", "DMIChassisVersion", "DMIProductName", "DMIProductVersion", "DMISysVendor", "FrequencyBaseMHz",
-        "FrequencyMaxMHz", "Inclusive", "MemoryMode", "Model", "OSName", "OSRelease", "PCISlot", "Port1State", "Port2State",
-        "Revision", "SectorSize", "Size", "Type", "Vendor", "hwlocVersion"};
+    static const char *const names[] = {"Architecture", "Backend", "CPUFamilyNumber", "CPUModel", "CPUModelNumber",
+                                        "CPUStepping", "CPUVendor", "CoreType", "DMIBIOSDate", "DMIBIOSVendor",
+                                        "DMIBIOSVersion", "DMIBoardName", "DMIBoardVendor", "DMIBoardVersion",
+                                        "DMIChassisType", "DMIChassisVendor", "DMIChassisVersion", "DMIProductName",
+                                        "DMIProductVersion", "DMISysVendor", "FrequencyBaseMHz", "FrequencyMaxMHz",
+                                        "Inclusive", "MemoryMode", "Model", "OSName", "OSRelease", "PCISlot",
+                                        "Port1State", "Port2State", "Revision", "SectorSize", "Size", "Type", "Vendor",
+                                        "hwlocVersion"};
     return RP_IS_IN(names, info, strlen(info));
 }
 
@@ -110,7 +112,8 @@ static void put_none(json_t *out, enum rp_state state, const char *source, const
 static void put_document(struct rp_probe *p)
 {
     RP_TEXT recorded = {0};
-    struct topology_question q = {.probe = p, .source = "hwloc"}; /* also for a record, which holds the answer of hwloc */
+    /* also for a record, which holds the answer of hwloc */
+    struct topology_question q = {.probe = p, .source = "hwloc"};
     const char *why;
     if (!rp_probe_exists(p, cpus) && (p->live || !rp_probe_exists(p, recorded_xml))) {
         put_none(p->out, RP_STATE_ABSENT, cpus, NULL);

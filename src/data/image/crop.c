@@ -109,11 +109,12 @@ static int try_window(const struct rp_crop *c, int width, int height, const uint
     return 1;
 }
 
-/* TensorFlow's: the ratio is drawn, then a height between those of the smallest and the largest area. Like there, a window that could be at
- * the end of a side ends one pixel before it. */
+/* TensorFlow's: the ratio is drawn, then a height between those of the smallest and the largest area. Like there, a
+ * window that could be at the end of a side ends one pixel before it. */
 static int try_height(const struct rp_crop *c, int width, int height, const uint32_t u[4], struct rp_image_window *w)
 {
-    const uint64_t pixels = (uint64_t)width * (uint64_t)height, least = pixels * c->area_min, most = pixels * c->area_max;
+    const uint64_t pixels = (uint64_t)width * (uint64_t)height, least = pixels * c->area_min,
+                   most = pixels * c->area_max;
     const uint64_t ratio = c->ratio_min + ((c->ratio_max - c->ratio_min) * u[0] >> 32);
     const uint64_t widest = (((uint64_t)width + 1) * ONE - ONE / 2 - 1) / ratio; /* whose width is within the image */
     uint64_t low = near_root((least << 2) / ratio), high = near_root((most << 2) / ratio);
@@ -129,7 +130,8 @@ static int try_height(const struct rp_crop *c, int width, int height, const uint
         across = (h * ratio + ONE / 2) >> POINT;
     }
     const uint64_t area = across * h;
-    if (!area || area * ONE < least || area * ONE > most || across > (uint64_t)width || h > (uint64_t)height || 10 * area < pixels)
+    if (!area || area * ONE < least || area * ONE > most || across > (uint64_t)width || h > (uint64_t)height ||
+        10 * area < pixels)
         return 0;
     w->width = (int)across;
     w->height = (int)h;
@@ -158,7 +160,9 @@ static void middle_window(const struct rp_crop *c, int width, int height, struct
 static void centre_window(const struct rp_crop *c, int width, int height, struct rp_image_window *w)
 {
     int side = width < height ? width : height;
-    side = clamp((2ull * (unsigned)side * (unsigned)c->image_size + (unsigned)c->short_side) / (2ull * (unsigned)c->short_side), side);
+    side = clamp((2ull * (unsigned)side * (unsigned)c->image_size + (unsigned)c->short_side) /
+                     (2ull * (unsigned)c->short_side),
+                 side);
     *w = (struct rp_image_window){(width - side) / 2, (height - side) / 2, side, side};
 }
 

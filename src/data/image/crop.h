@@ -1,6 +1,8 @@
-/* Which part of an image becomes a sample, and whether it is mirrored: integers drawn by Philox, the same on every machine.
+/* Which part of an image becomes a sample, and whether it is mirrored: integers drawn by Philox, the same on every
+ * machine.
  *
- * What:    the random-resized crops of the published recipes, the centre crop of validation. ops/NUMERICS.md, "Images", is the definition.
+ * What:    the random-resized crops of the published recipes, the centre crop of validation. ops/NUMERICS.md, "Images",
+ *          is the definition.
  * Flow:    keys of the recipe -> rp_crop_init() -> (size of the image, sample number) -> window and flip.
  * Extend:  another crop is a function here and a choice of data.augment or data.crop_law.
  */

@@ -16,8 +16,8 @@ static int check_one(const struct rp_example_field *f, struct rp_err *err)
     return 0;
 }
 
-int rp_image_read_message(struct rp_tfrecord_set *records, int64_t record, const struct rp_image_keys *keys, struct rp_image_room *room,
-                          struct rp_image_record *out, struct rp_err *err)
+int rp_image_read_message(struct rp_tfrecord_set *records, int64_t record, const struct rp_image_keys *keys,
+                          struct rp_image_room *room, struct rp_image_record *out, struct rp_err *err)
 {
     enum { IMAGE, LABEL, NAME };
     struct rp_example_bytes image = {0}, name = {0};
@@ -29,8 +29,9 @@ int rp_image_read_message(struct rp_tfrecord_set *records, int64_t record, const
     };
     const unsigned char *data;
     size_t size;
-    if (rp_tfrecord_set_record(records, record, &data, &size, err) < 0 || keys->parse(data, size, field, keys->name ? 3 : 2, err) < 0 ||
-        check_one(&field[IMAGE], err) < 0 || check_one(&field[LABEL], err) < 0)
+    if (rp_tfrecord_set_record(records, record, &data, &size, err) < 0 ||
+        keys->parse(data, size, field, keys->name ? 3 : 2, err) < 0 || check_one(&field[IMAGE], err) < 0 ||
+        check_one(&field[LABEL], err) < 0)
         return -1;
     uint8_t *bytes = rp_image_room(room, image.n + 1);
     if (image.n)
@@ -39,6 +40,7 @@ int rp_image_read_message(struct rp_tfrecord_set *records, int64_t record, const
     out->size = image.n;
     out->label = label;
     if (field[NAME].found == RP_EXAMPLE_BYTES && field[NAME].count == 1)
-        snprintf(out->name, sizeof out->name, "%.*s", (int)(name.n < sizeof out->name ? name.n : sizeof out->name), (const char *)name.p);
+        snprintf(out->name, sizeof out->name, "%.*s", (int)(name.n < sizeof out->name ? name.n : sizeof out->name),
+                 (const char *)name.p);
     return 0;
 }

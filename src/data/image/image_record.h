@@ -1,6 +1,7 @@
 /* Images in messages of the form of tf.Example: what imagenet_tfrecord and ofrecord share.
  *
- * What:    one record of a struct rp_tfrecord_set, parsed into a struct rp_image_record; and the message of a record, for `data make`.
+ * What:    one record of a struct rp_tfrecord_set, parsed into a struct rp_image_record; and the message of a record,
+ *          for `data make`.
  * Flow:    record number + names of the features -> bytes in the caller's room, label, name.
  */
 #pragma once
@@ -15,5 +16,5 @@ struct rp_image_keys {
 };
 
 /* RP_MALFORMED without the place. */
-int rp_image_read_message(struct rp_tfrecord_set *records, int64_t record, const struct rp_image_keys *keys, struct rp_image_room *room,
-                          struct rp_image_record *out, struct rp_err *err) rp_must_check;
+int rp_image_read_message(struct rp_tfrecord_set *records, int64_t record, const struct rp_image_keys *keys,
+                          struct rp_image_room *room, struct rp_image_record *out, struct rp_err *err) rp_must_check;

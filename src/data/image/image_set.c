@@ -45,7 +45,8 @@ static int threads_of(const struct rp_image_opts *o)
     return o->threads || n < THREADS_MAX ? n : THREADS_MAX;
 }
 
-/* Larger images need more, and those of several scans up to 3 bytes a pixel besides: a data set is not read to make a plan. */
+/* Larger images need more, and those of several scans up to 3 bytes a pixel besides: a data set is not read to make a
+ * plan. */
 uint64_t rp_image_working_bytes(const struct rp_data_opts *o)
 {
     const uint64_t encoded = 5 << 18, rows = 1500, decoder = 1 << 18; /* encoded: as rp_image_room() grows for 1 MiB */
@@ -61,8 +62,8 @@ void rp_image_fields(const struct rp_data_opts *o, int64_t classes, struct rp_sa
     *n = 2;
 }
 
-static int want_field(struct rp_image_set *s, const struct rp_data_format *format, const struct rp_sample_field *field, int i,
-                      struct rp_err *err)
+static int want_field(struct rp_image_set *s, const struct rp_data_format *format, const struct rp_sample_field *field,
+                      int i, struct rp_err *err)
 {
     struct rp_sample_field own[RP_SAMPLE_FIELDS_MAX];
     int n, k = 0;
@@ -70,11 +71,13 @@ static int want_field(struct rp_image_set *s, const struct rp_data_format *forma
     while (k < n && strcmp(own[k].name, field->name) != 0)
         k++;
     if (k == n)
-        return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only image, label; choose another data.format", format->name,
-                       field->name);
+        return rp_fail(err, RP_USAGE, "data.format %s has no field '%s', only image, label; choose another data.format",
+                       format->name, field->name);
     if (field->dtype != own[k].dtype || field->count != own[k].count)
-        return rp_fail(err, RP_USAGE, "field '%s' of data.format %s has %ld elements %s (task.image_size %d), not %ld %s", field->name,
-                       format->name, own[k].count, rp_dtype_name(own[k].dtype), s->image_size, field->count, rp_dtype_name(field->dtype));
+        return rp_fail(err, RP_USAGE,
+                       "field '%s' of data.format %s has %ld elements %s (task.image_size %d), not %ld %s", field->name,
+                       format->name, own[k].count, rp_dtype_name(own[k].dtype), s->image_size, field->count,
+                       rp_dtype_name(field->dtype));
     *(k == 0 ? &s->image_row : &s->label_row) = i;
     if (k == 1)
         s->below = field->below ? field->below : (int64_t)INT32_MAX + 1;
@@ -142,7 +145,8 @@ static int at_image(const struct rp_image_set *s, int64_t record, const struct r
     return s->reader->place(s, record, err);
 }
 
-static int read_record(struct rp_image_set *s, struct rp_image_lane *lane, int64_t record, struct rp_image_record *r, struct rp_err *err)
+static int read_record(struct rp_image_set *s, struct rp_image_lane *lane, int64_t record, struct rp_image_record *r,
+                       struct rp_err *err)
 {
     *r = (struct rp_image_record){0};
     pthread_mutex_lock(&s->reading);
@@ -153,7 +157,8 @@ static int read_record(struct rp_image_set *s, struct rp_image_lane *lane, int64
     return 0;
 }
 
-static int check_label(const struct rp_image_set *s, int64_t record, const struct rp_image_record *r, struct rp_err *err)
+static int check_label(const struct rp_image_set *s, int64_t record, const struct rp_image_record *r,
+                       struct rp_err *err)
 {
     long long from = s->label_base, last = (long long)s->below - 1 + from;
     if (r->label >= from && r->label <= last)
@@ -174,8 +179,8 @@ static struct rp_jpeg *decoder(struct rp_image_lane *lane)
     return lane->jpeg;
 }
 
-static int decode_sample(struct rp_image_set *s, struct rp_image_lane *lane, int64_t sample, const struct rp_image_record *r, uint8_t *out,
-                         struct rp_err *err)
+static int decode_sample(struct rp_image_set *s, struct rp_image_lane *lane, int64_t sample,
+                         const struct rp_image_record *r, uint8_t *out, struct rp_err *err)
 {
     struct rp_jpeg_info info;
     struct rp_image_window w;
@@ -191,8 +196,8 @@ static int decode_sample(struct rp_image_set *s, struct rp_image_lane *lane, int
 }
 
 /* image, label: NULL where the field is not wanted. */
-static int make_sample(struct rp_image_set *s, struct rp_image_lane *lane, int64_t sample, uint8_t *image, int32_t *label,
-                       struct rp_err *err)
+static int make_sample(struct rp_image_set *s, struct rp_image_lane *lane, int64_t sample, uint8_t *image,
+                       int32_t *label, struct rp_err *err)
 {
     int64_t record = rp_sample_record(sample, s->count, s->opts.shuffle, s->opts.seed);
     for (int replaced = 0;; record = (record + 1) % s->count) {
@@ -218,7 +223,8 @@ static int make_sample(struct rp_image_set *s, struct rp_image_lane *lane, int64
 int rp_image_get(struct rp_dataset *d, int64_t sample, void *const *row, struct rp_err *err)
 {
     struct rp_image_set *s = images(d);
-    return make_sample(s, s->lane, sample, s->image_row < 0 ? NULL : row[s->image_row], s->label_row < 0 ? NULL : row[s->label_row], err);
+    return make_sample(s, s->lane, sample, s->image_row < 0 ? NULL : row[s->image_row],
+                       s->label_row < 0 ? NULL : row[s->label_row], err);
 }
 
 /* ---- many samples ---- */
@@ -307,8 +313,8 @@ static void check_part(void *arg, int part, int thread)
         c->label = r.label;
         c->turned = rp_jpeg_orientation(r.bytes, r.size) != 1;
         damaged = rp_jpeg_open(decoder(lane), r.bytes, r.size, &c->info, &c->err) < 0 ||
-                  rp_jpeg_rows(lane->jpeg, &(struct rp_image_window){0, 0, c->info.width, c->info.height}, s->opts.image.fancy, ignore_row,
-                               NULL, &c->err) < 0;
+                  rp_jpeg_rows(lane->jpeg, &(struct rp_image_window){0, 0, c->info.width, c->info.height},
+                               s->opts.image.fancy, ignore_row, NULL, &c->err) < 0;
         if (damaged)
             at_image(s, record, &r, &c->err);
     }
@@ -350,11 +356,12 @@ static void count_image(const struct checked_image *c, int64_t value[FACT_COUNT]
     value[TURNED] += c->turned;
 }
 
-int rp_image_check(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
-                   struct rp_err *err)
+int rp_image_check(struct rp_dataset *d, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all),
+                   void *arg, struct rp_err *err)
 {
     struct rp_image_set *s = images(d);
-    int64_t n = s->count, classes = s->below + 1 < 1 << 24 ? s->below + 1 : 1 << 24, value[FACT_COUNT] = {[SMALLEST] = INT64_MAX};
+    int64_t n = s->count, classes = s->below + 1 < 1 << 24 ? s->below + 1 : 1 << 24,
+            value[FACT_COUNT] = {[SMALLEST] = INT64_MAX};
     RP_FREE unsigned char *seen = rp_alloc((size_t)classes);
     RP_FREE struct check_job *job = rp_alloc(sizeof *job);
     job->s = s;

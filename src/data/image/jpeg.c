@@ -1,5 +1,6 @@
-/* libjpeg calls error_exit() and emit_message() in the middle of its work. Both leave by longjmp to the call of this file that entered the
- * library; nothing of ours is on the stack in between, and the library's memory belongs to its pools, which jpeg_abort() empties. */
+/* libjpeg calls error_exit() and emit_message() in the middle of its work. Both leave by longjmp to the call of this
+ * file that entered the library; nothing of ours is on the stack in between, and the library's memory belongs to its
+ * pools, which jpeg_abort() empties. */
 #include "data/image/jpeg.h"
 
 #include "base/buf.h"
@@ -15,7 +16,8 @@
 #include <jerror.h>
 
 #define ROW_SPARE 16 /* readable bytes after a row, for vector loads */
-#define ROW_SHIFT 8  /* rows are not aligned: into aligned ones libjpeg-turbo stores past the caches, from where they are read next */
+/* rows are not aligned: into aligned ones libjpeg-turbo stores past the caches, from where they are read next */
+#define ROW_SHIFT 8
 
 struct rp_jpeg {
     struct jpeg_decompress_struct c;
@@ -46,8 +48,8 @@ __attribute__((noreturn)) static void on_error(j_common_ptr c)
 static void on_message(j_common_ptr c, int level)
 {
     int code = c->err->msg_code;
-    if (level >= 0 || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR || code == JWRN_BOGUS_ICC || code == JWRN_EXTRANEOUS_DATA ||
-        code == JWRN_NOT_SEQUENTIAL)
+    if (level >= 0 || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR || code == JWRN_BOGUS_ICC ||
+        code == JWRN_EXTRANEOUS_DATA || code == JWRN_NOT_SEQUENTIAL)
         return;
     on_error(c);
 }
@@ -178,7 +180,8 @@ static int refuse_other_format(const uint8_t *p, size_t size, struct rp_err *err
         size_t at;
         const char *bytes, *name;
     } known[] = {
-        {0, "\x89PNG", "a PNG"}, {0, "GIF8", "a GIF"}, {0, "BM", "a BMP"}, {8, "WEBP", "a WebP"}, {0, "II*", "a TIFF"}, {0, "MM", "a TIFF"},
+        {0, "\x89PNG", "a PNG"}, {0, "GIF8", "a GIF"}, {0, "BM", "a BMP"},
+        {8, "WEBP", "a WebP"},   {0, "II*", "a TIFF"}, {0, "MM", "a TIFF"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         size_t n = strlen(known[i].bytes);
@@ -215,12 +218,13 @@ int rp_jpeg_open(struct rp_jpeg *j, const void *data, size_t size, struct rp_jpe
     info->scans = jpeg_has_multiple_scans(c);
     info->colour = c->num_components == 1 ? RP_JPEG_GRAY : c->num_components == 4 ? RP_JPEG_CMYK : RP_JPEG_RGB;
     if (c->num_components != 1 && c->num_components != 3 && c->num_components != 4)
-        return rp_fail(err, RP_MALFORMED, "a JPEG image of %d components, expected 1 (gray), 3 (colour) or 4 (CMYK)", c->num_components);
+        return rp_fail(err, RP_MALFORMED, "a JPEG image of %d components, expected 1 (gray), 3 (colour) or 4 (CMYK)",
+                       c->num_components);
     if (c->arith_code)
         return rp_fail(err, RP_MALFORMED, "a kind of JPEG that is not decoded: arithmetic coding");
     if ((long long)c->image_width * c->image_height > RP_IMAGE_PIXELS_MAX)
-        return rp_fail(err, RP_MALFORMED, "a JPEG image of %ux%u pixels; at most %d (2^26) pixels are decoded", c->image_width,
-                       c->image_height, RP_IMAGE_PIXELS_MAX);
+        return rp_fail(err, RP_MALFORMED, "a JPEG image of %ux%u pixels; at most %d (2^26) pixels are decoded",
+                       c->image_width, c->image_height, RP_IMAGE_PIXELS_MAX);
     return 0;
 }
 
@@ -275,7 +279,8 @@ static int has_end(const struct rp_jpeg *j)
     return !j->ended && memmem(j->source.next_input_byte, j->source.bytes_in_buffer, end, sizeof end) != NULL;
 }
 
-int rp_jpeg_rows(struct rp_jpeg *j, const struct rp_image_window *w, int fancy, rp_jpeg_row_fn row, void *arg, struct rp_err *err)
+int rp_jpeg_rows(struct rp_jpeg *j, const struct rp_image_window *w, int fancy, rp_jpeg_row_fn row, void *arg,
+                 struct rp_err *err)
 {
     struct jpeg_decompress_struct *c = &j->c;
     int left = 0, top = 0;
@@ -301,7 +306,8 @@ int rp_jpeg_rows(struct rp_jpeg *j, const struct rp_image_window *w, int fancy, 
         row(arg, c->output_components == 4 ? convert_cmyk(j->rgb, at, w->width) : at);
     }
     const int is_cut = !jpeg_has_multiple_scans(c) && !has_end(j);
-    for (JSAMPROW line = j->line + ROW_SHIFT; is_cut && c->output_scanline < c->output_height;) /* are all rows there? */
+    /* are all rows there? */
+    for (JSAMPROW line = j->line + ROW_SHIFT; is_cut && c->output_scanline < c->output_height;)
         jpeg_read_scanlines(c, &line, 1);
     jpeg_abort_decompress(c);
     return 0;
@@ -320,7 +326,8 @@ static size_t read_u32(const uint8_t *p, int little)
                   : (size_t)read_u16(p, 0) << 16 | read_u16(p + 2, 0);
 }
 
-/* Of the TIFF inside an APP1 segment: byte order, 42, offset of the first directory; entries of 12 bytes: tag, type, count, value. */
+/* Of the TIFF inside an APP1 segment: byte order, 42, offset of the first directory; entries of 12 bytes: tag, type,
+ * count, value. */
 static int tiff_orientation(const uint8_t *p, size_t size)
 {
     if (size < 8 || (memcmp(p, "II", 2) != 0 && memcmp(p, "MM", 2) != 0))

@@ -1,30 +1,32 @@
 /* JPEG: bytes to rows of RGB pixels.
  *
- * What:    libjpeg-turbo behind a struct, with its errors, warnings and limits turned into refusals. A decoder serves one image at a time
- *          and one thread, and is used again for the next image.
+ * What:    libjpeg-turbo behind a struct, with its errors, warnings and limits turned into refusals. A decoder serves
+ *          one image at a time and one thread, and is used again for the next image.
  * Flow:    rp_jpeg_open(bytes) -> sizes and form; rp_jpeg_rows(window) -> the window's rows, from top to bottom.
  * Owner:   the caller owns the bytes, which must stay until the next open(); the decoder owns its buffers.
  * Extend:  another picture format is another file with these two functions.
  *
- * The pixels are integers that do not depend on the CPU: accurate integer inverse DCT (islow); chroma either interpolated with weights 3/4
- * and 1/4 (`fancy`) or repeated. A window gives the bytes that the whole image has there, although only the blocks around it are computed.
+ * The pixels are integers that do not depend on the CPU: accurate integer inverse DCT (islow); chroma either
+ * interpolated with weights 3/4 and 1/4 (`fancy`) or repeated. A window gives the bytes that the whole image has there,
+ * although only the blocks around it are computed.
  *
  * form                        what comes out
  * three components            RGB, from YCbCr unless the file says RGB (Adobe transform 0)
  * one component               the gray value three times
  * four components             CMYK, or YCCK converted to it, stored inverted as Adobe does: with stored c, m, y, k
- *                             R = k - d((255 - c) * k), d(x) = (x + 128 + ((x + 128) >> 8)) >> 8, likewise G and B (Pillow's conversion)
+ *                             R = k - d((255 - c) * k), d(x) = (x + 128 + ((x + 128) >> 8)) >> 8, likewise G and B
+ *                             (Pillow's conversion)
  * progressive, several scans  the image after its last scan; where scans are left out, blocks are not smoothed
- * EXIF orientation            ignored, as torchvision and TensorFlow do; OpenCV and newer releases of DALI turn such images;
- *                             rp_jpeg_orientation() reports it
+ * EXIF orientation            ignored, as torchvision and TensorFlow do; OpenCV and newer releases of DALI turn such
+ *                             images; rp_jpeg_orientation() reports it
  *
- * Refused, RP_MALFORMED: other formats by their name, two or more than four components, 12 bits per sample, lossless, hierarchical and
- * arithmetic-coded files (whose decoder does not notice that data are missing), images above the limits below, and damage: data that end
- * before the last row of the image (truncated; rows below the window are read only where the end marker is missing), impossible codes,
- * missing or misplaced markers. (libjpeg decodes a cut progressive file, whose last scans are missing, without a warning: the end
- * marker tells.) Not damage: bytes between a segment and the next marker, a missing end marker of a file with one scan, damage below the
- * window of a file that has its end marker.
- * Messages have the byte at which the decoder was; it may have read a few bytes past the damage.
+ * Refused, RP_MALFORMED: other formats by their name, two or more than four components, 12 bits per sample, lossless,
+ * hierarchical and arithmetic-coded files (whose decoder does not notice that data are missing), images above the
+ * limits below, and damage: data that end before the last row of the image (truncated; rows below the window are read
+ * only where the end marker is missing), impossible codes, missing or misplaced markers. (libjpeg decodes a cut
+ * progressive file, whose last scans are missing, without a warning: the end marker tells.) Not damage: bytes between a
+ * segment and the next marker, a missing end marker of a file with one scan, damage below the window of a file that has
+ * its end marker. Messages have the byte at which the decoder was; it may have read a few bytes past the damage.
  */
 #pragma once
 
@@ -54,7 +56,8 @@ struct rp_jpeg;
 struct rp_jpeg *rp_jpeg_new(void);
 void rp_jpeg_free(struct rp_jpeg *j); /* NULL is fine */
 
-int rp_jpeg_open(struct rp_jpeg *j, const void *data, size_t size, struct rp_jpeg_info *info, struct rp_err *err) rp_must_check;
+int rp_jpeg_open(struct rp_jpeg *j, const void *data, size_t size, struct rp_jpeg_info *info,
+                 struct rp_err *err) rp_must_check;
 
 /* rgb: 3 * window.width bytes, followed by at least 16 that may be read; valid during the call. */
 typedef void (*rp_jpeg_row_fn)(void *arg, const uint8_t *rgb);

@@ -31,8 +31,8 @@ static void size_taps(struct rp_resize_taps *t, int outputs, int stride)
     t->stride = stride;
 }
 
-/* Output X of m from n inputs: its centre is at (2X + 1) n / 2m, input x at (2x + 1) / 2. In units of 1 / 2m the distance is
- * |(2x + 1) m - (2X + 1) n|, and the weight falls to 0 at `reach`. */
+/* Output X of m from n inputs: its centre is at (2X + 1) n / 2m, input x at (2x + 1) / 2. In units of 1 / 2m the
+ * distance is |(2x + 1) m - (2X + 1) n|, and the weight falls to 0 at `reach`. */
 static void make_taps(struct rp_resize_taps *t, int n, int m, enum rp_resize_filter filter)
 {
     int64_t reach = 2ll * (filter == RP_RESIZE_FILTER_triangular && n > m ? n : m);
@@ -97,9 +97,9 @@ static void down_scalar(uint8_t *out, const uint8_t *row, const int32_t *weight,
     }
 }
 
-/* Four inputs at once. Their 12 bytes are spread to words r0 r1 g0 g1 b0 b1 - - | r2 r3 g2 g3 b2 b3 - -, and multiplied in pairs by
- * weights in
- * two parts, w = high * 2^11 + low: w0 w1 w0 w1 w0 w1 - - | w2 w3 w2 w3 w2 w3 - -. No product or sum leaves 32 bits. */
+/* Four inputs at once. Their 12 bytes are spread to words r0 r1 g0 g1 b0 b1 - - | r2 r3 g2 g3 b2 b3 - -, and multiplied
+ * in pairs by weights in two parts, w = high * 2^11 + low: w0 w1 w0 w1 w0 w1 - - | w2 w3 w2 w3 w2 w3 - -. No product or
+ * sum leaves 32 bits. */
 #define LOW_BITS 11
 
 /* 0: so few inputs that the groups would reach beyond them. */
@@ -136,9 +136,11 @@ static int pack_taps(struct rp_resize_taps *t, int inputs, int outputs)
 
 #if defined __x86_64__
 /* One output; groups is a constant where it matters, so that no branch depends on the weights. */
-__attribute__((target("avx2"), always_inline)) static inline uint32_t sum_groups(const uint8_t *p, const __m256i *w, int groups)
+__attribute__((target("avx2"), always_inline)) static inline uint32_t sum_groups(const uint8_t *p, const __m256i *w,
+                                                                                 int groups)
 {
-    const __m256i spread = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, /* pixels 0 and 1 */
+    /* pixels 0 and 1 */
+    const __m256i spread = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,
                                             6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
     __m256i high = _mm256_setzero_si256(), low = high;
     for (int g = 0; g < groups; g++, p += 12, w += 2) {
@@ -153,13 +155,14 @@ __attribute__((target("avx2"), always_inline)) static inline uint32_t sum_groups
     return (uint32_t)_mm_cvtsi128_si32(sum);
 }
 
-#define FOR_OUTPUTS(groups)                                                                                                \
-    for (int x = 0; x < size; x++, w += 2 * (groups)) {                                                                    \
-        uint32_t rgb = sum_groups(in + 3 * (size_t)t->start[x], w, groups);                                                \
-        memcpy(out + 3 * (flip ? size - 1 - x : x), &rgb, 3);                                                              \
+#define FOR_OUTPUTS(groups)                                                                                            \
+    for (int x = 0; x < size; x++, w += 2 * (groups)) {                                                                \
+        uint32_t rgb = sum_groups(in + 3 * (size_t)t->start[x], w, groups);                                            \
+        memcpy(out + 3 * (flip ? size - 1 - x : x), &rgb, 3);                                                          \
     }
 
-__attribute__((target("avx2"))) static void across_avx2(uint8_t *out, const uint8_t *in, const struct rp_resize_taps *t, int size, int flip)
+__attribute__((target("avx2"))) static void across_avx2(uint8_t *out, const uint8_t *in, const struct rp_resize_taps *t,
+                                                        int size, int flip)
 {
     const __m256i *w = (const __m256i *)t->packed;
     if (t->groups == 1)
@@ -170,7 +173,8 @@ __attribute__((target("avx2"))) static void across_avx2(uint8_t *out, const uint
         FOR_OUTPUTS(t->groups)
 }
 
-__attribute__((target("avx2"))) static void down_avx2(uint8_t *out, const uint8_t *row, const int32_t *weight, int count, int n)
+__attribute__((target("avx2"))) static void down_avx2(uint8_t *out, const uint8_t *row, const int32_t *weight,
+                                                      int count, int n)
 {
     int i = 0;
     for (; i + 32 <= n; i += 32) {
@@ -179,9 +183,12 @@ __attribute__((target("avx2"))) static void down_avx2(uint8_t *out, const uint8_
             const uint8_t *p = row + (size_t)k * (size_t)n + (size_t)i;
             __m256i w = _mm256_set1_epi32(weight[k]);
             a = _mm256_add_epi32(a, _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)), w));
-            b = _mm256_add_epi32(b, _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 8))), w));
-            c = _mm256_add_epi32(c, _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 16))), w));
-            d = _mm256_add_epi32(d, _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 24))), w));
+            b = _mm256_add_epi32(
+                b, _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 8))), w));
+            c = _mm256_add_epi32(
+                c, _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 16))), w));
+            d = _mm256_add_epi32(
+                d, _mm256_mullo_epi32(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 24))), w));
         }
         /* packing works within halves: the words are a0 b0 c0 d0 a1 b1 c1 d1, of 4 bytes each, and are put in order */
         a = _mm256_packus_epi32(_mm256_srai_epi32(a, POINT), _mm256_srai_epi32(b, POINT));
@@ -197,7 +204,8 @@ __attribute__((target("avx2"))) static void down_avx2(uint8_t *out, const uint8_
     }
 }
 
-static const struct rp_resize_form forms[] = {{"scalar", 0, across_scalar, down_scalar}, {"avx2", 1, across_avx2, down_avx2}};
+static const struct rp_resize_form forms[] = {{"scalar", 0, across_scalar, down_scalar},
+                                              {"avx2", 1, across_avx2, down_avx2}};
 
 static int last_form(void)
 {
@@ -259,8 +267,8 @@ void rp_resize_end(struct rp_resize *r, uint8_t *out)
     const struct rp_resize_taps *t = &r->down;
     size_t line = 3 * (size_t)r->size;
     for (int y = 0; y < r->size; y++)
-        r->form->down(out + line * (size_t)y, r->row + line * (size_t)t->first[y], t->weight + (size_t)y * (size_t)t->stride, t->count[y],
-                      (int)line);
+        r->form->down(out + line * (size_t)y, r->row + line * (size_t)t->first[y],
+                      t->weight + (size_t)y * (size_t)t->stride, t->count[y], (int)line);
 }
 
 static void free_taps(struct rp_resize_taps *t)

@@ -1,9 +1,13 @@
 /* Resizing of a window to a square of pixels, bilinear, in integers. ops/NUMERICS.md, "Images", is the definition.
  *
- * What:    two passes with weights of 22 binary digits: along each row as it arrives, then down the columns. Each rounds to 8 bits.
- * Flow:    rp_resize_begin(window, size) -> rp_resize_row() for each row of the window -> rp_resize_end(): the sample's bytes.
- * Owner:   struct rp_resize owns tables and rows, which grow to the largest window so far; zero-initialise it, rp_resize_fini() it.
- * Extend:  another filter is another numerator in make_taps(); a vector form is another row of `forms`, with the same bytes.
+ * What:    two passes with weights of 22 binary digits: along each row as it arrives, then down the columns. Each
+ *          rounds to 8 bits.
+ * Flow:    rp_resize_begin(window, size) -> rp_resize_row() for each row of the window -> rp_resize_end(): the sample's
+ *          bytes.
+ * Owner:   struct rp_resize owns tables and rows, which grow to the largest window so far; zero-initialise it,
+ *          rp_resize_fini() it.
+ * Extend:  another filter is another numerator in make_taps(); a vector form is another row of `forms`, with the same
+ *          bytes.
  */
 #pragma once
 
@@ -42,5 +46,6 @@ void rp_resize_begin(struct rp_resize *r, int width, int height, int size, enum 
 void rp_resize_row(void *r, const uint8_t *rgb);
 void rp_resize_end(struct rp_resize *r, uint8_t *out); /* [size][size][3] */
 
-/* The form in use, "scalar" or "avx2"; NULL is the fastest that this CPU has. For tests; 0, or -1 if this CPU does not have it. */
+/* The form in use, "scalar" or "avx2"; NULL is the fastest that this CPU has. For tests; 0, or -1 if this CPU does not
+ * have it. */
 int rp_resize_use(const char *form);

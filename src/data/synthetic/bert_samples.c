@@ -1,10 +1,11 @@
-/* A synthetic corpus for BERT pre-training: sequences with a structure that a model can learn. Version 1; integers only. Any change of the
- * bytes is a new version.
+/* A synthetic corpus for BERT pre-training: sequences with a structure that a model can learn. Version 1; integers
+ * only. Any change of the bytes is a new version.
  *
- * The words are those of words.h: the second sentence of a random pair can be recognised by its topic (NSP), a masked word can be guessed
- * from its neighbours (MLM). A sentence B that follows A continues with A's topic and last word; a random B starts with another topic and
- * no last word. Pairs are packed as create_pretraining_data does: [CLS] A [SEP] B [SEP], 9 of 10 filled to seq, 1 of 10 shorter; half of
- * the pairs random; 15 % of the tokens predicted, at most max_predictions_per_seq: 80 % [MASK], 10 % random, 10 % kept.
+ * The words are those of words.h: the second sentence of a random pair can be recognised by its topic (NSP), a masked
+ * word can be guessed from its neighbours (MLM). A sentence B that follows A continues with A's topic and last word; a
+ * random B starts with another topic and no last word. Pairs are packed as create_pretraining_data does: [CLS] A [SEP]
+ * B [SEP], 9 of 10 filled to seq, 1 of 10 shorter; half of the pairs random; 15 % of the tokens predicted, at most
+ * max_predictions_per_seq: 80 % [MASK], 10 % random, 10 % kept.
  */
 #include "data/synthetic/make.h"
 
@@ -116,7 +117,8 @@ static void bert_sample(struct rp_buf *out, const struct rp_make_opts *o, int64_
 static int bert_check(const struct rp_make_opts *o, struct rp_err *err)
 {
     if (o->max_predictions_per_seq > o->seq_length)
-        return rp_fail(err, RP_USAGE, "--max-predictions-per-seq %ld is out of range 1..%ld", o->max_predictions_per_seq, o->seq_length);
+        return rp_fail(err, RP_USAGE, "--max-predictions-per-seq %ld is out of range 1..%ld",
+                       o->max_predictions_per_seq, o->seq_length);
     return 0;
 }
 

@@ -23,8 +23,8 @@ static void class_name(char out[256], const char *path)
     snprintf(out, 256, "%.*s", (int)(end ? end - from : 0), from);
 }
 
-static int add_record(struct rp_buf *out, struct rp_image_set *s, struct rp_jpeg *j, struct rp_image_room *room, int64_t record,
-                      struct rp_err *err)
+static int add_record(struct rp_buf *out, struct rp_image_set *s, struct rp_jpeg *j, struct rp_image_room *room,
+                      int64_t record, struct rp_err *err)
 {
     struct rp_image_record r = {0};
     struct rp_jpeg_info info;
@@ -64,8 +64,8 @@ static int refuse_shards(const char *dir, long shards, struct rp_err *err)
     return 0;
 }
 
-static int write_shard(struct rp_image_set *s, struct rp_jpeg *j, struct rp_image_room *room, const char *dir, long shard, long shards,
-                       struct rp_err *err)
+static int write_shard(struct rp_image_set *s, struct rp_jpeg *j, struct rp_image_room *room, const char *dir,
+                       long shard, long shards, struct rp_err *err)
 {
     RP_BUF bytes = {0};
     for (int64_t i = shard * s->count / shards, end = (shard + 1) * s->count / shards; i < end; i++) {
@@ -97,7 +97,8 @@ int rp_make_from_folder(const char *folder, const char *dir, int force, struct r
     if (!made->shards)
         made->shards = (long)(bytes / RP_FOLDER_SHARD) + 1;
     if (made->shards > s->count)
-        failed = rp_fail(err, RP_USAGE, "--shards %ld is out of range 1..%lld, the number of images", made->shards, (long long)s->count);
+        failed = rp_fail(err, RP_USAGE, "--shards %ld is out of range 1..%lld, the number of images", made->shards,
+                         (long long)s->count);
     else if (!force)
         failed = refuse_shards(dir, made->shards, err);
     struct rp_jpeg *j = rp_jpeg_new();

@@ -1,7 +1,9 @@
-/* A synthetic corpus for GPT: documents of words (words.h) as token ids. Version 1; integers only. Another byte is a new version.
+/* A synthetic corpus for GPT: documents of words (words.h) as token ids. Version 1; integers only. Another byte is a
+ * new version.
  *
- * A document has one topic and 32 to 1023 tokens, every octave of lengths as likely as the next. The id of a word is its rank, below
- * vocab_size - 1, which is the id of <|endoftext|> as in GPT-2's vocabulary. The ids do not stand for text. */
+ * A document has one topic and 32 to 1023 tokens, every octave of lengths as likely as the next. The id of a word is
+ * its rank, below vocab_size - 1, which is the id of <|endoftext|> as in GPT-2's vocabulary. The ids do not stand for
+ * text. */
 #include "data/synthetic/make.h"
 
 #include "data/synthetic/words.h"
@@ -15,7 +17,8 @@ static void gpt_document(struct rp_token_docs *d, const struct rp_make_opts *o, 
 {
     struct rp_words s = {.seed = (uint64_t)o->seed, .sequence = (uint64_t)i, .stream = STREAM};
     uint32_t words = (uint32_t)o->vocab_size - 1, shortest = SHORTEST << rp_words_below(rp_words_next(&s), OCTAVES);
-    uint32_t length = shortest + rp_words_below(rp_words_next(&s), shortest), topic = rp_words_below(rp_words_next(&s), RP_WORDS_TOPICS);
+    uint32_t length = shortest + rp_words_below(rp_words_next(&s), shortest),
+             topic = rp_words_below(rp_words_next(&s), RP_WORDS_TOPICS);
     int64_t last = -1;
     for (uint32_t k = 0; k < length; k++) {
         last = rp_words_draw(&s, last, topic, words);

@@ -1,10 +1,10 @@
-/* A synthetic corpus for image classification: JPEG files in the records of imagenet_tfrecord. Version 1; integers only. Another byte is a
- * new version.
+/* A synthetic corpus for image classification: JPEG files in the records of imagenet_tfrecord. Version 1; integers
+ * only. Another byte is a new version.
  *
- * An image shows a textured body before a soft background, both with noise of several scales, as photographs have. The class, 1 + i mod 8,
- * decides the two colours of the body and the direction of its stripes; everything else is drawn: sizes (96 to 319 pixels a side), place,
- * width of the stripes, background, light. Of 32 images 2 are gray, 2 progressive, 4 with chroma of full size, 1 is CMYK: forms that
- * ImageNet has. */
+ * An image shows a textured body before a soft background, both with noise of several scales, as photographs have. The
+ * class, 1 + i mod 8, decides the two colours of the body and the direction of its stripes; everything else is drawn:
+ * sizes (96 to 319 pixels a side), place, width of the stripes, background, light. Of 32 images 2 are gray, 2
+ * progressive, 4 with chroma of full size, 1 is CMYK: forms that ImageNet has. */
 #include "data/synthetic/make.h"
 
 #include "data/example.h"
@@ -22,8 +22,9 @@
 #define OCTAVES 4
 
 static const uint8_t colours[CLASSES][2][3] = {
-    {{200, 60, 40}, {240, 210, 120}}, {{40, 90, 190}, {220, 230, 240}}, {{50, 140, 60}, {190, 220, 90}}, {{120, 60, 150}, {230, 160, 210}},
-    {{230, 150, 40}, {90, 50, 20}},   {{30, 150, 160}, {20, 40, 60}},   {{160, 160, 150}, {60, 60, 70}}, {{220, 190, 170}, {150, 90, 80}},
+    {{200, 60, 40}, {240, 210, 120}},  {{40, 90, 190}, {220, 230, 240}}, {{50, 140, 60}, {190, 220, 90}},
+    {{120, 60, 150}, {230, 160, 210}}, {{230, 150, 40}, {90, 50, 20}},   {{30, 150, 160}, {20, 40, 60}},
+    {{160, 160, 150}, {60, 60, 70}},   {{220, 190, 170}, {150, 90, 80}},
 };
 static const int directions[CLASSES][2] = {{4, 0}, {0, 4}, {3, 3}, {3, -3}, {4, 1}, {1, 4}, {4, -1}, {1, -4}};
 
@@ -90,7 +91,8 @@ static void draw_pixel(const struct picture *p, int x, int y, uint8_t rgb[3])
     int noise = noise_at(p->noise, x, y), dx = 256 * (x - p->x) / p->across, dy = 256 * (y - p->y) / p->down;
     int distance = dx * dx + dy * dy, inside = distance < 65536;
     int along = x * directions[p->class][0] + y * directions[p->class][1] + 4096 * p->period;
-    int wave = along % (4 * p->period), share = wave < 2 * p->period ? wave : 4 * p->period - wave; /* 0..2 periods and back */
+    /* 0..2 periods and back */
+    int wave = along % (4 * p->period), share = wave < 2 * p->period ? wave : 4 * p->period - wave;
     int light = p->light + (200 - 2 * p->light) * x / p->width - (inside ? distance * 40 / 65536 : 0);
     for (int k = 0; k < 3; k++) {
         int body = mix_bytes(colours[p->class][0][k], colours[p->class][1][k], 255 * share / (2 * p->period));
@@ -126,14 +128,18 @@ static void image_sample(struct rp_buf *out, const struct rp_make_opts *o, int64
     char name[40], class[16];
     int64_t label = 1 + i % CLASSES;
     draw_picture(&p, &s, (int)(i % CLASSES));
-    struct rp_jpeg_form form = {.components = i % 16 == 5 ? 1 : i % 32 == 22 ? 4 : 3, .quality = 60 + (int)draw_below(&s, 31),
-                                .progressive = i % 16 == 10, .across = i % 8 == 3 ? 1 : 2, .down = i % 8 == 3 ? 1 : 2};
+    struct rp_jpeg_form form = {.components = i % 16 == 5    ? 1
+                                              : i % 32 == 22 ? 4
+                                                             : 3,
+                                .quality = 60 + (int)draw_below(&s, 31), .progressive = i % 16 == 10,
+                                .across = i % 8 == 3 ? 1 : 2, .down = i % 8 == 3 ? 1 : 2};
     RP_FREE uint8_t *pixels = draw_pixels(&p, form.components);
     rp_jpeg_write(&jpeg, pixels, p.width, p.height, &form);
     snprintf(name, sizeof name, "generated_%08lld.JPEG", (long long)i);
     snprintf(class, sizeof class, "class %lld", (long long)label);
     int64_t height = p.height, width = p.width;
-    struct rp_example_bytes encoded = {(const unsigned char *)jpeg.data, jpeg.size}, named = {(const unsigned char *)name, strlen(name)},
+    struct rp_example_bytes encoded = {(const unsigned char *)jpeg.data, jpeg.size},
+                            named = {(const unsigned char *)name, strlen(name)},
                             text = {(const unsigned char *)class, strlen(class)};
     struct rp_example_field field[] = {
         {.name = "image/height", .want = RP_EXAMPLE_INT64, .out.i64 = &height, .count = 1},

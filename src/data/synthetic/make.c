@@ -8,12 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-extern const struct rp_generator rp_generator_bert;                                                  /* bert_samples.c */
+/* bert_samples.c */
+extern const struct rp_generator rp_generator_bert;
 extern const struct rp_generator rp_generator_llmc, rp_generator_tokens, rp_generator_megatron; /* gpt_documents.c */
 extern const struct rp_generator rp_generator_images;                                                   /* images.c */
 
-const struct rp_generator *const rp_generators[] = {&rp_generator_bert, &rp_generator_llmc, &rp_generator_tokens, &rp_generator_megatron,
-                                                    &rp_generator_images, NULL};
+const struct rp_generator *const rp_generators[] = {&rp_generator_bert,     &rp_generator_llmc,   &rp_generator_tokens,
+                                                    &rp_generator_megatron, &rp_generator_images, NULL};
 
 const struct rp_generator *rp_generator_find(const char *name)
 {
@@ -36,12 +37,14 @@ static const struct {
 int rp_make_options(struct rp_make_opts *o, const struct rp_generator *g, struct rp_err *err)
 {
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        long *value = (long *)((char *)o + options[i].offset), def = *(const long *)((const char *)&g->defaults + options[i].offset);
+        long *value = (long *)((char *)o + options[i].offset),
+             def = *(const long *)((const char *)&g->defaults + options[i].offset);
         if (*value && !def)
             return rp_fail(err, RP_USAGE, "`data make %s` has no option --%s", g->name, options[i].name);
         *value = *value ? *value : def;
         if (def && (*value < options[i].lo || *value > options[i].hi))
-            return rp_fail(err, RP_USAGE, "--%s %ld is out of range %ld..%ld", options[i].name, *value, options[i].lo, options[i].hi);
+            return rp_fail(err, RP_USAGE, "--%s %ld is out of range %ld..%ld", options[i].name, *value, options[i].lo,
+                           options[i].hi);
     }
     if (o->sequences && o->shards > o->sequences)
         return rp_fail(err, RP_USAGE, "--shards %ld is out of range 1..%ld", o->shards, o->sequences);
@@ -49,8 +52,8 @@ int rp_make_options(struct rp_make_opts *o, const struct rp_generator *g, struct
 }
 
 /* The documents of a shard, and as many shards of them. */
-static int make_documents(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, int64_t first, int64_t end,
-                          struct rp_err *err)
+static int make_documents(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, int64_t first,
+                          int64_t end, struct rp_err *err)
 {
     const struct rp_data_opts format = {.token_bytes = (int)o->token_bytes};
     if (g->documents)
@@ -61,7 +64,8 @@ static int make_documents(struct rp_buf *out, const struct rp_generator *g, cons
     return g->format->make(out, &docs, 0, docs.n, &format, err);
 }
 
-int rp_make_shard(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, int i, struct rp_err *err)
+int rp_make_shard(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, int i,
+                  struct rp_err *err)
 {
     RP_BUG_IF(i < 0 || i >= o->shards);
     int64_t first = i * o->sequences / o->shards, end = (i + 1) * o->sequences / o->shards;
@@ -85,10 +89,12 @@ static int file_count(const struct rp_generator *g)
 int rp_refuse_existing(const char *path, struct rp_err *err)
 {
     struct stat st;
-    return lstat(path, &st) == 0 ? rp_fail(err, RP_USAGE, "'%s' exists; choose another name, or give --force", path) : 0;
+    return lstat(path, &st) == 0 ? rp_fail(err, RP_USAGE, "'%s' exists; choose another name, or give --force", path)
+                                 : 0;
 }
 
-int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o, const char *dir, int force, struct rp_err *err)
+int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o, const char *dir, int force,
+                      struct rp_err *err)
 {
     char name[64];
     int files = file_count(g);
@@ -110,8 +116,8 @@ int rp_make_directory(const struct rp_generator *g, const struct rp_make_opts *o
     return 0;
 }
 
-int rp_make_archive_bytes(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o, const char *path,
-                          struct rp_err *err)
+int rp_make_archive_bytes(struct rp_buf *out, const struct rp_generator *g, const struct rp_make_opts *o,
+                          const char *path, struct rp_err *err)
 {
     char name[64];
     int files = file_count(g), n = 0, failed = 0;
@@ -130,10 +136,12 @@ int rp_make_archive_bytes(struct rp_buf *out, const struct rp_generator *g, cons
     return failed ? -1 : 0;
 }
 
-int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, const char *path, int force, struct rp_err *err)
+int rp_make_archive(const struct rp_generator *g, const struct rp_make_opts *o, const char *path, int force,
+                    struct rp_err *err)
 {
     RP_BUF bytes = {0};
     if (!force && rp_refuse_existing(path, err) < 0)
         return -1;
-    return rp_make_archive_bytes(&bytes, g, o, path, err) < 0 ? -1 : rp_write_file(path, bytes.data, bytes.size, 0666, err);
+    return rp_make_archive_bytes(&bytes, g, o, path, err) < 0 ? -1
+                                                              : rp_write_file(path, bytes.data, bytes.size, 0666, err);
 }

@@ -44,9 +44,9 @@ uint32_t rp_bpe_eod(const struct rp_bpe *b)
 
 /* ---- merging one pre-token ----
  *
- * Parts are a list over the bytes of the pre-token: id[i], GONE once part i was merged into the one before, and the indices of its
- * neighbours. The heap holds rank << 32 | index of the left part for every pair that had a merge when it arose; pairs that have changed
- * since are skipped: a rank belongs to one pair, so it is enough to compare ranks. */
+ * Parts are a list over the bytes of the pre-token: id[i], GONE once part i was merged into the one before, and the
+ * indices of its neighbours. The heap holds rank << 32 | index of the left part for every pair that had a merge when it
+ * arose; pairs that have changed since are skipped: a rank belongs to one pair, so it is enough to compare ranks. */
 
 static void heap_push(uint64_t *heap, size_t *n, uint64_t v)
 {
@@ -196,7 +196,8 @@ static int check_utf8(const char *text, size_t n, struct rp_err *err)
     for (size_t i = 0, length; i < n; i += length) {
         length = (unsigned char)text[i] < 128 ? 1 : rp_utf8(text + i, n - i, &c);
         if (!length)
-            return rp_fail(err, RP_MALFORMED, "byte %zu (from 0) is not UTF-8; convert the text first (iconv -t UTF-8)", i);
+            return rp_fail(err, RP_MALFORMED, "byte %zu (from 0) is not UTF-8; convert the text first (iconv -t UTF-8)",
+                           i);
     }
     return 0;
 }

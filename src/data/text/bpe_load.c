@@ -50,13 +50,15 @@ static int id_of(const struct loader *l, const char *token, uint32_t *id)
     return j ? 0 : -1;
 }
 
-static int mark_id(unsigned char *used, size_t n, const char *file, const char *token, const json_t *j, struct rp_err *err)
+static int mark_id(unsigned char *used, size_t n, const char *file, const char *token, const json_t *j,
+                   struct rp_err *err)
 {
     json_int_t id = json_is_integer(j) ? json_integer_value(j) : -1;
     if (id < 0)
         return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has no number from 0 as its id", file, excerpt_of(token));
     if ((size_t)id >= n)
-        return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has the id %lld, but there are %zu tokens: ids must be 0..%zu without holes",
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s': token '%s' has the id %lld, but there are %zu tokens: ids must be 0..%zu without holes",
                        file, excerpt_of(token), (long long)id, n, n - 1);
     if (used[id]++)
         return rp_fail(err, RP_MALFORMED, "'%s': token '%s' has the id %lld of another token", file, excerpt_of(token),
@@ -84,12 +86,14 @@ static int check_tokens(struct loader *l, struct rp_err *err)
     for (unsigned byte = 0; byte < 256; byte++) {
         byte_text(text, byte);
         if (id_of(l, text, &l->b->byte[byte]) < 0)
-            return rp_fail(err, RP_MALFORMED, "'%s' has no token '%s' for byte 0x%02x: it is not a byte-level vocabulary such as GPT-2's",
+            return rp_fail(err, RP_MALFORMED,
+                           "'%s' has no token '%s' for byte 0x%02x: it is not a byte-level vocabulary such as GPT-2's",
                            l->file, excerpt_of(text), byte);
     }
     if (id_of(l, RP_BPE_EOD, &l->b->eod) < 0)
-        return rp_fail(err, RP_MALFORMED, "'%s' has no token '" RP_BPE_EOD "', which separates documents; add it with the id %lld", l->file,
-                       (long long)l->b->vocabulary);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has no token '" RP_BPE_EOD "', which separates documents; add it with the id %lld",
+                       l->file, (long long)l->b->vocabulary);
     return check_ids(l, err);
 }
 
@@ -106,14 +110,16 @@ static void make_places(struct rp_bpe *b, size_t merges)
 }
 
 /* where: "'merges.txt', line 17" */
-static int add_merge(struct loader *l, const char *where, const char *left, const char *right, uint32_t rank, struct rp_err *err)
+static int add_merge(struct loader *l, const char *where, const char *left, const char *right, uint32_t rank,
+                     struct rp_err *err)
 {
     RP_FREE char *both = rp_asprintf("%s%s", left, right);
     const char *const token[3] = {left, right, both};
     uint32_t id[3];
     for (int k = 0; k < 3; k++)
         if (id_of(l, token[k], &id[k]) < 0)
-            return rp_fail(err, RP_MALFORMED, "%s: the vocabulary has no token '%s'; vocabulary and merges do not belong together", where,
+            return rp_fail(err, RP_MALFORMED,
+                           "%s: the vocabulary has no token '%s'; vocabulary and merges do not belong together", where,
                            excerpt_of(token[k]));
     struct rp_bpe_merge *m = rp_bpe_find(l->b, id[0], id[1]);
     if (m->rank != UINT32_MAX)
@@ -220,18 +226,25 @@ static int check_kind(const char *path, const json_t *j, struct rp_err *err)
     if (*type && strcmp(type, "BPE") != 0)
         return rp_fail(err, RP_MALFORMED, "'%s': model.type is '%s', expected BPE", path, excerpt_of(type));
     if (!json_is_object(json_object_get(model, "vocab")) || !json_is_array(json_object_get(model, "merges")))
-        return rp_fail(err, RP_MALFORMED, "'%s' has no model.vocab or no model.merges: it is not a tokenizer.json of a byte pair encoding",
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has no model.vocab or no model.merges: it is not a tokenizer.json of a byte pair encoding",
                        path);
     if (strcmp(pre, "ByteLevel") != 0 || json_is_true(rp_json_at(j, "pre_tokenizer/add_prefix_space")) ||
         json_is_false(rp_json_at(j, "pre_tokenizer/use_regex")))
-        return rp_fail(err, RP_MALFORMED, "'%s': pre_tokenizer is not ByteLevel with GPT-2's expression and without add_prefix_space; "
-                       "tokenise the text with its own program, and train on data.format tokens", path);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s': pre_tokenizer is not ByteLevel with GPT-2's expression and without add_prefix_space; "
+                       "tokenise the text with its own program, and train on data.format tokens",
+                       path);
     if (normalizer && !json_is_null(normalizer))
-        return rp_fail(err, RP_MALFORMED, "'%s' has a normalizer, GPT-2's has none; tokenise the text with its own program, and train on "
-                       "data.format tokens", path);
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s' has a normalizer, GPT-2's has none; tokenise the text with its own program, and train on "
+                       "data.format tokens",
+                       path);
     if (*rp_json_text_at(j, "model/continuing_subword_prefix") || *rp_json_text_at(j, "model/end_of_word_suffix") ||
-        json_is_true(json_object_get(model, "ignore_merges")) || json_number_value(json_object_get(model, "dropout")) > 0)
-        return rp_fail(err, RP_MALFORMED, "'%s': model has a prefix, a suffix, dropout or ignore_merges, GPT-2's has none of them", path);
+        json_is_true(json_object_get(model, "ignore_merges")) ||
+        json_number_value(json_object_get(model, "dropout")) > 0)
+        return rp_fail(err, RP_MALFORMED,
+                       "'%s': model has a prefix, a suffix, dropout or ignore_merges, GPT-2's has none of them", path);
     return 0;
 }
 
@@ -244,13 +257,16 @@ static int add_tokens(struct loader *l, const json_t *added, struct rp_err *err)
         const char *content = json_string_value(json_object_get(j, "content"));
         const json_t *id = json_object_get(j, "id"), *known = content ? json_object_get(l->vocab, content) : NULL;
         if (!content || !json_is_integer(id))
-            return rp_fail(err, RP_MALFORMED, "'%s': added_tokens, entry %zu (from 0) has no content or no id", l->file, i);
+            return rp_fail(err, RP_MALFORMED, "'%s': added_tokens, entry %zu (from 0) has no content or no id", l->file,
+                           i);
         if (!json_is_true(json_object_get(j, "special")))
-            return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' is not special, so texts would be searched for it, which is not "
-                           "supported", l->file, excerpt_of(content));
+            return rp_fail(err, RP_MALFORMED,
+                           "'%s': added token '%s' is not special, so texts would be searched for it, which is not "
+                           "supported",
+                           l->file, excerpt_of(content));
         if (known && !json_equal(known, id))
-            return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' has the id %lld, in model.vocab it has another", l->file,
-                           excerpt_of(content), (long long)json_integer_value(id));
+            return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' has the id %lld, in model.vocab it has another",
+                           l->file, excerpt_of(content), (long long)json_integer_value(id));
         json_object_set(l->vocab, content, json_object_get(j, "id"));
     }
     return 0;

@@ -15,7 +15,8 @@ static int has_lines_of_json(const char *path)
     return dot && (strcmp(dot, ".jsonl") == 0 || strcmp(dot, ".json") == 0);
 }
 
-static int add_line(struct rp_bpe *b, const char *line, size_t n, struct rp_buf *text, struct rp_token_docs *out, struct rp_err *err)
+static int add_line(struct rp_bpe *b, const char *line, size_t n, struct rp_buf *text, struct rp_token_docs *out,
+                    struct rp_err *err)
 {
     text->size = 0;
     if (rp_json_line_text(line, n, text, err) < 0)
@@ -35,8 +36,8 @@ static void skip_line(struct rp_text_skipped *skipped, const char *path, long nu
     rp_wrap(&skipped->first, "'%s', line %ld", path, number);
 }
 
-static int add_lines(struct rp_bpe *b, const char *path, FILE *f, struct rp_token_docs *out, struct rp_text_skipped *skipped,
-                     struct rp_err *err)
+static int add_lines(struct rp_bpe *b, const char *path, FILE *f, struct rp_token_docs *out,
+                     struct rp_text_skipped *skipped, struct rp_err *err)
 {
     RP_FREE char *line = NULL;
     RP_BUF text = {0};
@@ -49,7 +50,8 @@ static int add_lines(struct rp_bpe *b, const char *path, FILE *f, struct rp_toke
                 rp_wrap(err, "'%s', line %ld", path, number);
                 return err->code != RP_MALFORMED
                            ? -1
-                           : rp_fail(err, RP_MALFORMED, "%s; correct the line, or give --skip-bad to leave out such lines", err->msg);
+                           : rp_fail(err, RP_MALFORMED,
+                                     "%s; correct the line, or give --skip-bad to leave out such lines", err->msg);
             }
             out->ids = ids;
             skip_line(skipped, path, number, err);

@@ -23,12 +23,14 @@ static int fail_expected(struct line *l, const char *expected)
 {
     char found[72], one[8];
     if (l->p == l->end)
-        return rp_fail(l->err, RP_MALFORMED, "column %zu: expected %s, found the end of the line", column(l, l->p), expected);
+        return rp_fail(l->err, RP_MALFORMED, "column %zu: expected %s, found the end of the line", column(l, l->p),
+                       expected);
     unsigned c;
     size_t n = rp_utf8(l->p, (size_t)(l->end - l->p), &c);
     memcpy(one, l->p, n ? n : 1);
     one[n ? n : 1] = 0;
-    return rp_fail(l->err, RP_MALFORMED, "column %zu: expected %s, found '%s'", column(l, l->p), expected, rp_excerpt(found, one));
+    return rp_fail(l->err, RP_MALFORMED, "column %zu: expected %s, found '%s'", column(l, l->p), expected,
+                   rp_excerpt(found, one));
 }
 
 static void skip_space(struct line *l)
@@ -50,8 +52,10 @@ static int take(struct line *l, const char *word)
 
 static void add_utf8(struct rp_buf *out, unsigned c)
 {
-    const char four[] = {(char)(0xf0 | c >> 18), (char)(0x80 | (c >> 12 & 63)), (char)(0x80 | (c >> 6 & 63)), (char)(0x80 | (c & 63))};
-    const char three[] = {(char)(0xe0 | c >> 12), four[2], four[3]}, two[] = {(char)(0xc0 | c >> 6), four[3]}, one = (char)c;
+    const char four[] = {(char)(0xf0 | c >> 18), (char)(0x80 | (c >> 12 & 63)), (char)(0x80 | (c >> 6 & 63)),
+                         (char)(0x80 | (c & 63))};
+    const char three[] = {(char)(0xe0 | c >> 12), four[2], four[3]}, two[] = {(char)(0xc0 | c >> 6), four[3]},
+               one = (char)c;
     if (c < 0x80)
         rp_buf_add(out, &one, 1);
     else if (c < 0x800)
@@ -118,7 +122,8 @@ static int read_string(struct line *l)
     l->lone = 0;
     for (;;) {
         const char *from = l->p;
-        while (l->p < l->end && (unsigned char)*l->p >= 32 && (unsigned char)*l->p < 128 && *l->p != '"' && *l->p != '\\')
+        while (l->p < l->end && (unsigned char)*l->p >= 32 && (unsigned char)*l->p < 128 && *l->p != '"' &&
+               *l->p != '\\')
             l->p++;
         rp_buf_add(&l->string, from, (size_t)(l->p - from));
         if (take(l, "\""))
@@ -131,11 +136,13 @@ static int read_string(struct line *l)
         unsigned c;
         const size_t n = l->p < l->end && (unsigned char)*l->p >= 128 ? rp_utf8(l->p, (size_t)(l->end - l->p), &c) : 0;
         if (l->p < l->end && (unsigned char)*l->p >= 128 && !n)
-            return rp_fail(l->err, RP_MALFORMED, "column %zu: the byte %02x is not UTF-8: convert the file (iconv -t UTF-8)", column(l, l->p),
+            return rp_fail(l->err, RP_MALFORMED,
+                           "column %zu: the byte %02x is not UTF-8: convert the file (iconv -t UTF-8)", column(l, l->p),
                            (unsigned)(unsigned char)*l->p);
         if (!n)
             return l->p == l->end ? fail_expected(l, "a quote that ends the string")
-                                  : rp_fail(l->err, RP_MALFORMED, "column %zu: a control character in a string, expected its escape \\u%04x",
+                                  : rp_fail(l->err, RP_MALFORMED,
+                                            "column %zu: a control character in a string, expected its escape \\u%04x",
                                             column(l, l->p), (unsigned)(unsigned char)*l->p);
         rp_buf_add(&l->string, l->p, n);
         l->p += n;
@@ -201,7 +208,8 @@ static int skip_value(struct line *l)
         skip_space(l);
         if (l->p < l->end && (*l->p == '{' || *l->p == '[')) {
             if (depth == DEPTH_MAX)
-                return rp_fail(l->err, RP_MALFORMED, "column %zu: nested deeper than %d levels", column(l, l->p), DEPTH_MAX);
+                return rp_fail(l->err, RP_MALFORMED, "column %zu: nested deeper than %d levels", column(l, l->p),
+                               DEPTH_MAX);
             open[depth] = *l->p++ == '{' ? '}' : ']';
             skip_space(l);
             if (l->p == l->end || *l->p != open[depth]) {
@@ -254,7 +262,8 @@ static int read_object(struct line *l, struct rp_buf *text, struct text_found *f
 {
     static const char mark[] = "\xef\xbb\xbf";
     if (take(l, mark))
-        return rp_fail(l->err, RP_MALFORMED, "column 1: a byte order mark, which is not JSON: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')");
+        return rp_fail(l->err, RP_MALFORMED,
+                       "column 1: a byte order mark, which is not JSON: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')");
     skip_space(l);
     if (l->p == l->end)
         return rp_fail(l->err, RP_MALFORMED, "an empty line, expected an object");
@@ -287,6 +296,7 @@ int rp_json_line_text(const char *line, size_t n, struct rp_buf *text, struct rp
         return rp_fail(err, RP_MALFORMED, "expected a string \"text\" in the object, found %s",
                        found.is_there ? "another type of value" : "none");
     if (found.lone)
-        return rp_fail(err, RP_MALFORMED, "column %zu: half of a surrogate pair in \"text\", which is not a character", found.lone);
+        return rp_fail(err, RP_MALFORMED, "column %zu: half of a surrogate pair in \"text\", which is not a character",
+                       found.lone);
     return 0;
 }

@@ -31,8 +31,8 @@ static const struct {
 /* White_Space beyond ASCII, which is \s. */
 static int is_wide_space(unsigned c)
 {
-    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-           c == 0x205f || c == 0x3000;
+    return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 enum rp_char_class rp_char_class_of(unsigned c)

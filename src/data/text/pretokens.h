@@ -1,6 +1,7 @@
 /* GPT-2's pre-tokens: the pieces of a text inside which its byte pair encoding merges.
  *
- * What:    the regular expression of GPT-2 as a function, and the classes of characters that it needs, of Unicode 16.0 (unicode.def).
+ * What:    the regular expression of GPT-2 as a function, and the classes of characters that it needs, of Unicode 16.0
+ *          (unicode.def).
  * Flow:    UTF-8 text, which was checked -> length of its first pre-token; together they are the whole text.
  *
  *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+

@@ -2,23 +2,24 @@
 
 #include "model/nn/linear.h"
 
-void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const struct rp_attention *at, double p, int layer)
+void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const struct rp_attention *at, double p,
+                             int layer)
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
     const long rows = (long)at->batch * at->seq, h = (long)at->heads * at->head_dim, scores = rows * at->heads;
     const long hidden = h * rp_net_ranks(m);
     const int again = a->recompute != RP_RECOMPUTE_none, all = a->recompute == RP_RECOMPUTE_full;
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d query, key, value", .at = &a->qkv, .dtype = RP_STORED,
-                                          .dim = {rows, 3 * hidden}, .layer = layer,
-                                          .stage = layer, .shard = 2, .shared = all, .made_by = "gemm"});
-    rp_tensors_add(l,
-                   &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores}, .layer = layer, .stage = layer,
-                                       .shared = again});
-    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row sums", .at = &a->row_inv, .dim = {scores}, .layer = layer, .stage = layer,
-                                          .shared = again});
+                                          .dim = {rows, 3 * hidden}, .layer = layer, .stage = layer, .shard = 2,
+                                          .shared = all, .made_by = "gemm"});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row maxima", .at = &a->row_max, .dim = {scores},
+                                          .layer = layer, .stage = layer, .shared = again});
+    rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d row sums", .at = &a->row_inv, .dim = {scores},
+                                          .layer = layer, .stage = layer, .shared = again});
     if (p > 0)
-        rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention mask", .at = &a->mask, .dtype = RP_U8, .layer = layer,
-                                              .stage = layer, .shared = again, .dim = {(long)rp_mask_bytes(scores, at->seq)}});
+        rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention mask", .at = &a->mask, .dtype = RP_U8,
+                                              .layer = layer, .stage = layer, .shared = again,
+                                              .dim = {(long)rp_mask_bytes(scores, at->seq)}});
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d attention context", .at = &a->ctx, .dtype = RP_STORED,
                                           .dim = {rows, hidden}, .layer = layer,
                                           .stage = layer, .shard = 2, .shared = again, .made_by = "attention_forward"});
@@ -27,14 +28,15 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     rp_linear_use(m, (int)rows, (int)h, (int)hidden, a->in_first);
     rp_linear_use_parts(m, (int)rows, (int)hidden, (int)h, 1);
     rp_linear_use_parts(m, (int)rows, (int)hidden, 3 * (int)h, 3);
-    struct rp_op_use u = {.op = RP_OP_attention_forward, .rows = (int)rows, .width = (int)h, .batch = at->batch, .seq = at->seq,
-                          .heads = at->heads, .head_dim = at->head_dim, .causal = at->causal};
+    struct rp_op_use u = {.op = RP_OP_attention_forward, .rows = (int)rows, .width = (int)h, .batch = at->batch,
+                          .seq = at->seq, .heads = at->heads, .head_dim = at->head_dim, .causal = at->causal};
     rp_net_use(m, u);
     u.op = RP_OP_attention_backward;
     rp_net_use(m, u);
 }
 
-void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, const rp_stored *x)
+void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
+                             const rp_stored *x)
 {
     const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     if (x)
@@ -42,16 +44,17 @@ void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, 
     m->dev->op->attention_forward(m->dev, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at);
 }
 
-void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, rp_stored *y,
-                             const rp_stored *x)
+void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
+                             rp_stored *y, const rp_stored *x)
 {
     const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     rp_nn_attention_context(m, a, at, x);
     rp_linear_forward_parts(m, y, a->ctx, a->out_w, a->out_b, rows, h, hidden, a->in_first);
 }
 
-void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, rp_stored *dx,
-                              const rp_stored *add, const rp_stored *dy, const rp_stored *x, rp_stored *dctx, rp_stored *dqkv)
+void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
+                              rp_stored *dx, const rp_stored *add, const rp_stored *dy, const rp_stored *x,
+                              rp_stored *dctx, rp_stored *dqkv)
 {
     const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->out_w), dy, a->ctx, rows, h, hidden, a->in_first);

@@ -1,7 +1,7 @@
 /* Self-attention with its projections: qkv = x Wqkv^T + b, ctx = attention(qkv), y = ctx Wout^T + b.
  *
- * What:    part of every transformer layer; R rows, H wide. Of t tensor-parallel ranks each has H/t columns of q, k, v and ctx, and the
- *          weights of these: whole heads.
+ * What:    part of every transformer layer; R rows, H wide. Of t tensor-parallel ranks each has H/t columns of q, k, v
+ *          and ctx, and the weights of these: whole heads.
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
  */
@@ -19,13 +19,17 @@ struct rp_nn_attention {
     enum rp_recompute recompute; /* what all layers share, because backward computes it again: all but qkv, or all */
 };
 
-/* a: complete except for pointers; at: of this rank's heads. Activations of layer `layer` (from 1); p: dropout of probabilities. */
-void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const struct rp_attention *at, double p, int layer);
+/* a: complete except for pointers; at: of this rank's heads. Activations of layer `layer` (from 1); p: dropout of
+ * probabilities. */
+void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const struct rp_attention *at, double p,
+                             int layer);
 /* Everything up to ctx; x NULL: from qkv, which is there. */
-void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, const rp_stored *x);
-void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, rp_stored *y,
+void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
                              const rp_stored *x);
-/* dx = gradient of x + add. dctx [R, H/t] and dqkv [R, 3H/t] are scratch; the caller, which computed dy, computes the gradient of out_b.
- * add may be NULL or dx itself; dx may be x. */
-void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at, rp_stored *dx,
-                              const rp_stored *add, const rp_stored *dy, const rp_stored *x, rp_stored *dctx, rp_stored *dqkv);
+void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
+                             rp_stored *y, const rp_stored *x);
+/* dx = gradient of x + add. dctx [R, H/t] and dqkv [R, 3H/t] are scratch; the caller, which computed dy, computes the
+ * gradient of out_b. add may be NULL or dx itself; dx may be x. */
+void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
+                              rp_stored *dx, const rp_stored *add, const rp_stored *dy, const rp_stored *x,
+                              rp_stored *dctx, rp_stored *dqkv);

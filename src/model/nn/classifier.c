@@ -2,13 +2,15 @@
 
 #include "model/nn/linear.h"
 
-void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, const char *logits, const char *loss, int stage)
+void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, const char *logits, const char *loss,
+                              int stage)
 {
     struct rp_tensors *l = &m->tensors[RP_ACTIVATION];
-    rp_tensors_add(l, &(struct rp_tensor){.name = logits, .at = &c->logits, .dtype = RP_STORED, .dim = {c->rows, c->classes},
-                                          .stage = stage, .shard = 2});
-    rp_tensors_add(l, &(struct rp_tensor){.name = loss, .at = &c->loss, .dim = {c->rows}, .stage = stage,
-                                          .made_by = "gemm or softmax_xent"});
+    rp_tensors_add(l, &(struct rp_tensor){.name = logits, .at = &c->logits, .dtype = RP_STORED,
+                                          .dim = {c->rows, c->classes}, .stage = stage, .shard = 2});
+    rp_tensors_add(
+        l, &(struct rp_tensor){
+               .name = loss, .at = &c->loss, .dim = {c->rows}, .stage = stage, .made_by = "gemm or softmax_xent"});
     rp_net_work(m, c->rows, c->classes);
     rp_linear_use(m, c->rows, c->width, c->classes, 0);
     rp_net_use_rows(m, RP_OP_softmax_xent, c->rows, c->classes);
@@ -16,11 +18,12 @@ void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, cons
     rp_net_use_rows(m, RP_OP_weighted_sum, c->rows, 1);
 }
 
-void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const rp_stored *x, const int32_t *labels,
-                              const float *coef)
+void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const rp_stored *x,
+                              const int32_t *labels, const float *coef)
 {
     rp_linear_forward(m->dev, c->logits, x, c->w, c->b, c->rows, c->width, c->classes, 0);
-    m->dev->op->softmax_xent(m->dev, c->loss, c->logits, c->classes, labels, coef, m->loss_scale, c->rows, c->classes, 1);
+    m->dev->op->softmax_xent(m->dev, c->loss, c->logits, c->classes, labels, coef, m->loss_scale, c->rows, c->classes,
+                             1);
     m->dev->op->weighted_sum(m->dev, sum, c->loss, coef, c->rows);
 }
 

@@ -1,4 +1,5 @@
-/* Host functions for a model's input: rows grouped by the row they are summed into, and the canonical sum of a short list.
+/* Host functions for a model's input: rows grouped by the row they are summed into, and the canonical sum of a short
+ * list.
  *
  * What:    the index lists of row_sums (gradients of lookups without atomics), and sum128 on the host.
  * Flow:    keys of n rows -> struct rp_row_groups in memory that was declared with rp_net_groups().

@@ -1,9 +1,9 @@
 /* Products whose long sum is divided into parts.
  *
- * The tree over all T parts consists of complete subtrees over [lo, hi), hi - lo a power of two that divides lo, which are joined from the
- * right at the end: 13 parts are 8 + (4 + 1). A rank with parts [first, first + count) computes the largest such subtrees within them, its
- * nodes: one if count is a power of two. Every rank then gets its share of the rows of all nodes, joins them in order, and gives the result
- * to the others:
+ * The tree over all T parts consists of complete subtrees over [lo, hi), hi - lo a power of two that divides lo, which
+ * are joined from the right at the end: 13 parts are 8 + (4 + 1). A rank with parts [first, first + count) computes the
+ * largest such subtrees within them, its nodes: one if count is a power of two. Every rank then gets its share of the
+ * rows of all nodes, joins them in order, and gives the result to the others:
  *
  *   rank 0: node a [rows, width] -> rows of rank 0 | rows of rank 1     all to all
  *   rank 1: node b               -> rows of rank 0 | rows of rank 1
@@ -27,16 +27,19 @@ struct part_sum {
     float *sum;
 };
 
-/* Own part p of a matrix [rows, k] whose k columns are `pieces` matrices side by side: gathered if there are several. */
-static const rp_stored *part_of(const struct parts *s, const rp_stored *x, long *ld, int rows, int p, rp_stored *gathered)
+/* Own part p of a matrix [rows, k] whose k columns are `pieces` matrices side by side: gathered if there are
+ * several. */
+static const rp_stored *part_of(const struct parts *s, const rp_stored *x, long *ld, int rows, int p,
+                                rp_stored *gathered)
 {
     struct rp_dev *dev = s->m->dev;
     const long each = s->g.k / s->count / s->pieces, wide = each * s->pieces;
     if (s->pieces == 1)
         return rp_stored_at(dev, x, p * each);
     for (int i = 0; i < s->pieces; i++)
-        dev->op->copy_columns(dev, rp_stored_at(dev, gathered, i * each), wide, rp_stored_at(dev, x, (i * s->count + p) * each), *ld, rows,
-                              (int)each, (int)dev->stored_bytes);
+        dev->op->copy_columns(dev, rp_stored_at(dev, gathered, i * each), wide,
+                              rp_stored_at(dev, x, (i * s->count + p) * each), *ld, rows, (int)each,
+                              (int)dev->stored_bytes);
     *ld = wide;
     return gathered;
 }
@@ -201,7 +204,8 @@ static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
     const int nodes = nodes_of(m, rank, own), from = rp_net_share(m, g->m, rank);
     for (int k = 0; k < nodes; k++) {
         own[k].sum = m->partial + (size_t)k * size;
-        part_tree(&s, own[k].lo - rank * s.count, own[k].hi - own[k].lo, own[k].sum, m->partial + (size_t)(k + 1) * size);
+        part_tree(&s, own[k].lo - rank * s.count, own[k].hi - own[k].lo, own[k].sum,
+                  m->partial + (size_t)(k + 1) * size);
     }
     all_to_all_nodes(&s, own, nodes);
     finish(&s, g, join_nodes(&s, own), from, rp_net_share(m, g->m, rank + 1) - from);
@@ -211,7 +215,8 @@ static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
     rp_net_gather_rows(m, g->c, at, g->n);
 }
 
-/* Buffers of [rows, width] that the own parts take at once: one for each node, and the tree of the node that is being computed. */
+/* Buffers of [rows, width] that the own parts take at once: one for each node, and the tree of the node that is being
+ * computed. */
 static int buffers_of(int count, int nodes)
 {
     int levels = 0;
@@ -226,28 +231,30 @@ void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int p
     const size_t size = (size_t)rows * (size_t)width;
     struct part_sum node[NODES_MAX];
     int others = 0;
-    rp_net_use(m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = width, .depth = k, .segment = rp_segment(k)});
+    rp_net_use(
+        m, (struct rp_op_use){.op = RP_OP_gemm, .rows = rows, .width = width, .depth = k, .segment = rp_segment(k)});
     if (m->parallel == 1)
         return;
     for (int i = 0; i < rp_net_ranks(m); i++)
         others += i == rp_net_rank(m) ? 0 : nodes_of(m, i, node);
     const int nodes = rp_net_ranks(m) > 1 ? nodes_of(m, rp_net_rank(m), node) : 1;
-    rp_net_parts(m, (size_t)buffers_of(count, nodes) * size, pieces > 1 ? ((size_t)rows + (size_t)width) * (size_t)k : 0);
+    rp_net_parts(m, (size_t)buffers_of(count, nodes) * size,
+                 pieces > 1 ? ((size_t)rows + (size_t)width) * (size_t)k : 0);
     rp_net_reserve_received(m, (size_t)others * (size_t)rows_per_rank(m, rows) * (size_t)width);
     rp_net_use_rows(m, RP_OP_copy_columns, rows, width);
     rp_net_use_rows(m, RP_OP_bias_add, rows, width);
     rp_net_use_rows(m, RP_OP_round_stored, rows, width);
 }
 
-void rp_linear_forward_parts(struct rp_net *m, rp_stored *y, const rp_stored *x, const rp_stored *w, const float *b, int rows,
-                             int in, int out, int in_first)
+void rp_linear_forward_parts(struct rp_net *m, rp_stored *y, const rp_stored *x, const rp_stored *w, const float *b,
+                             int rows, int in, int out, int in_first)
 {
     struct rp_gemm g = rp_linear_forward_gemm(y, x, w, b, rows, in, out, in_first);
     product(m, &g, 1);
 }
 
-void rp_linear_dgrad_parts(struct rp_net *m, rp_stored *dx, const rp_stored *dy, const rp_stored *w, const rp_stored *add,
-                           int rows, int in, int out, int in_first, int pieces)
+void rp_linear_dgrad_parts(struct rp_net *m, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
+                           const rp_stored *add, int rows, int in, int out, int in_first, int pieces)
 {
     struct rp_gemm g = rp_linear_dgrad_gemm(dx, dy, w, add, rows, in, out, in_first);
     product(m, &g, pieces);

@@ -8,7 +8,8 @@ void rp_nn_gelu_use(struct rp_net *m, enum rp_activation act, long rows, long wi
     rp_net_use_rows(m, act == RP_ACTIVATION_gelu_tanh ? RP_OP_gelu_tanh_backward : RP_OP_gelu_backward, rows, width);
 }
 
-void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g, const rp_stored *u, int rows, int width)
+void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g, const rp_stored *u, int rows,
+                        int width)
 {
     (act == RP_ACTIVATION_gelu_tanh ? dev->op->gelu_tanh_forward : dev->op->gelu_forward)(dev, g, u, rows, width);
 }
@@ -16,7 +17,8 @@ void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g
 void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, rp_stored *du, float *dbias, const rp_stored *dg,
                          const rp_stored *u, int rows, int width, float *work)
 {
-    (act == RP_ACTIVATION_gelu_tanh ? dev->op->gelu_tanh_backward : dev->op->gelu_backward)(dev, du, dbias, dg, u, rows, width, work);
+    (act == RP_ACTIVATION_gelu_tanh ? dev->op->gelu_tanh_backward : dev->op->gelu_backward)(dev, du, dbias, dg, u, rows,
+                                                                                            width, work);
 }
 
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer)
@@ -27,8 +29,8 @@ void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidd
     a->hidden = hidden;
     a->inner = own;
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d intermediate", .at = &a->u, .dtype = RP_STORED,
-                                          .dim = {rows, inner}, .room = room, .layer = layer,
-                                          .stage = layer, .shard = 2, .shared = a->recompute == RP_RECOMPUTE_full, .made_by = "gemm"});
+                                          .dim = {rows, inner}, .room = room, .layer = layer, .stage = layer,
+                                          .shard = 2, .shared = a->recompute == RP_RECOMPUTE_full, .made_by = "gemm"});
     rp_tensors_add(l, &(struct rp_tensor){.name = "layer %d intermediate after GELU", .at = &a->g, .dtype = RP_STORED,
                                           .dim = {rows, inner}, .layer = layer,
                                           .room = (size_t)rows * (size_t)(hidden / rp_net_ranks(m)),
@@ -58,8 +60,8 @@ void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *y
     rp_linear_forward_parts(m, y, a->g, a->down_w, a->down_b, a->rows, a->inner, a->hidden, a->in_first);
 }
 
-void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *dx, const rp_stored *add, const rp_stored *dy,
-                        const rp_stored *x)
+void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *dx, const rp_stored *add,
+                        const rp_stored *dy, const rp_stored *x)
 {
     rp_stored *du = a->g;
     rp_linear_wgrad(m->dev, rp_net_grad(m, a->down_w), dy, a->g, a->rows, a->inner, a->hidden, a->in_first);

@@ -1,6 +1,7 @@
 /* The feed-forward part of a transformer layer: u = x Wup^T + b, g = gelu(u), y = g Wdown^T + b.
  *
- * What:    R rows, H wide outside, I wide inside. Of t tensor-parallel ranks each has I/t columns of u and g, and the weights of these.
+ * What:    R rows, H wide outside, I wide inside. Of t tensor-parallel ranks each has I/t columns of u and g, and the
+ *          weights of these.
  * Flow:    declare() -> forward(x) -> y; backward(dy) -> gradients of the weights, and of x.
  * Owner:   pointers are set by the model's list of tensors; weights are declared by the model, under its public names.
  */
@@ -20,7 +21,8 @@ struct rp_nn_mlp {
 
 /* GELU in the form that model.hidden_act names. */
 void rp_nn_gelu_use(struct rp_net *m, enum rp_activation act, long rows, long width);
-void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g, const rp_stored *u, int rows, int width);
+void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g, const rp_stored *u, int rows,
+                        int width);
 void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, rp_stored *du, float *dbias, const rp_stored *dg,
                          const rp_stored *u, int rows, int width, float *work);
 
@@ -32,7 +34,7 @@ void rp_nn_mlp_activate(struct rp_net *m, const struct rp_nn_mlp *a);
 /* u from x, and g. */
 void rp_nn_mlp_inner(struct rp_net *m, const struct rp_nn_mlp *a, const rp_stored *x);
 void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *y, const rp_stored *x);
-/* dx = gradient of x + add; g is overwritten by a gradient. The caller, which computed dy, computes the gradient of down_b. add may be NULL
- * or dx itself; dx may be x. */
-void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *dx, const rp_stored *add, const rp_stored *dy,
-                        const rp_stored *x);
+/* dx = gradient of x + add; g is overwritten by a gradient. The caller, which computed dy, computes the gradient of
+ * down_b. add may be NULL or dx itself; dx may be x. */
+void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *dx, const rp_stored *add,
+                        const rp_stored *dy, const rp_stored *x);

@@ -1,8 +1,8 @@
 /* Whether training can have led to a state: how far the optimizer's rule moves a weight from its initialisation.
  *
  * What:    a bound for each weight and its slots after S steps, from the learning rates, the perturbations and, for
- *          sgd and lars, the recorded gradient norms. A state that is handed over has to be within it; otherwise biases of -1e6, which
- *          make activations 0, would be a state like any other.
+ *          sgd and lars, the recorded gradient norms. A state that is handed over has to be within it; otherwise biases
+ *          of -1e6, which make activations 0, would be a state like any other.
  * Flow:    recipe + records + S -> bounds; file -> distances from the initialisation -> the first weight too far away.
  * Owner:   nothing outlives the call.
  * Extend:  an optimizer is a case in advance() of reach.c, by its expressions in ops/NUMERICS.md.
@@ -14,8 +14,9 @@
  *   lamb       ||w - w0|| <= D for each tensor: a step moves it by lr ||w||; excluded tensors as adamw
  *   sgd, lars  ||w - w0|| <= D: momentum of gradients whose norm is the recorded one, clipped; lars: of at most
  *              eeta ||w||
- *   slots      adamw, lamb: |m| <= C sqrt(v) for each element; sgd, lars: ||m|| <= what those norms add up to. Otherwise
- *              a made-up m would move its weight out of reach in the next step, after this state was looked at
+ *   slots      adamw, lamb: |m| <= C sqrt(v) for each element; sgd, lars: ||m|| <= what those norms add up to.
+ *              Otherwise a made-up m would move its weight out of reach in the next step, after this state was looked
+ *              at
  *   each root  |w| moves by at most 2^-10 (|w| + s), s the deviation of the initialisation
  * The bounds add up what all steps can do in one direction, so they are wide: they grow with the sum of the learning
  * rates.

@@ -1,5 +1,5 @@
-/* Differences listed in run.json, made again: between the two captures, and between a replication and its original. A replication that
- * countersigned this bundle is compared with it. */
+/* Differences listed in run.json, made again: between the two captures, and between a replication and its original. A
+ * replication that countersigned this bundle is compared with it. */
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/env_diff.h"

@@ -86,6 +86,19 @@ static const char *find_contract(const char *digest)
     return NULL;
 }
 
+/* Tensor cores are tested before a run exactly if it has mixed precision. 0, or -1 with the error. */
+static int check_tested(enum rp_numerics n, int tested, struct rp_err *err)
+{
+    if (rp_is_mixed(n) && !tested)
+        return rp_fail(err, RP_MISMATCH,
+                       "whether the GPU's tensor cores gave the sums of %s before the run is not recorded",
+                       rp_numerics_name(n));
+    if (!rp_is_mixed(n) && tested)
+        return rp_fail(err, RP_MISMATCH,
+                       "tensor cores were tested before a run in strict fp32, which has no use for them");
+    return 0;
+}
+
 /* What the GPU computed before the run are the sums of the run's arithmetic. */
 static int check_proof(const struct rp_verify_state *s, int rank, const struct rp_device_facts *d,
                        struct rp_check_result *result, struct rp_err *err)
@@ -95,12 +108,7 @@ static int check_proof(const struct rp_verify_state *s, int rank, const struct r
     const struct rp_device_facts *first = s->run.facts->rank[0].device;
     char hex[RP_SHA256_HEX];
     if (!rp_is_mixed(n) || !is)
-        return !rp_is_mixed(n) == !is ? 0
-               : is                   ? rp_fail(err, RP_MISMATCH,
-                                                "tensor cores were tested before a run in strict fp32, which has no use for them")
-                                      : rp_fail(err, RP_MISMATCH,
-                                                "whether the GPU's tensor cores gave the sums of %s before the run is not recorded",
-                                                rp_numerics_name(n));
+        return check_tested(n, is != NULL, err);
     const int proved = strcmp(is->outcome, "proved") == 0;
     if (is->instruction && strcmp(is->instruction, "wgmma") == 0 && strcmp(d->compute_capability, "9.0") != 0)
         return rp_fail(err, RP_MISMATCH, "products by wgmma, which a GPU of compute capability %s does not have",

@@ -67,8 +67,8 @@ static void add_mark(json_t *marks, const json_t *value, const char *field)
     json_object_set_new_nocheck(marks, rp_buf_text(&key), json_string(field));
 }
 
-/* UUIDs of GPUs, and addresses of interfaces of hardware, which have a driver: those of containers may be equal on any two hosts. Hidden ones
- * are comparable, as all captures of a run have one salt. */
+/* UUIDs of GPUs, and addresses of interfaces of hardware, which have a driver: those of containers may be equal on any
+ * two hosts. Hidden ones are comparable, as all captures of a run have one salt. */
 static json_t *marks_of(const json_t *probes)
 {
     json_t *marks = json_object(), *one;

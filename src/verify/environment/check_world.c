@@ -8,7 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define SLACK_NS 1000000      /* of steps on two clocks, and a thousandth of the time since the first step: clocks drift */
+/* of steps on two clocks, and a thousandth of the time since the first step: clocks drift */
+#define SLACK_NS 1000000
 #define DRIFT 1000
 #define EXCHANGES_MOST 64     /* ranks whose exchange is computed again: every one takes as long as a plan */
 #define LINK_MOST 4e12        /* bytes a second that a rank sends: more than twice what any published link does */

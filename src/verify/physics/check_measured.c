@@ -69,8 +69,8 @@ static double updates_share(const struct rp_verify_state *s)
     return is && is->skipped_share > 0 ? 1 - is->skipped_share : 1;
 }
 
-/* Exchanges of one level over all ranks took less than half of what their bytes take at the best rate that was measured. In several levels,
- * and within groups, a rank's neighbours may be nearer than all ranks are. */
+/* Exchanges of one level over all ranks took less than half of what their bytes take at the best rate that was
+ * measured. In several levels, and within groups, a rank's neighbours may be nearer than all ranks are. */
 static int exchanges_are_fast(const struct rp_verify_state *s, struct rp_check_result *result)
 {
     const struct rp_exchange_achieved *x = s->run.figures->ceilings->exchange;

@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CPU_CLOCK 6.2e9   /* the highest of any processor sold: a bound always, and the only one if no clock was captured */
+/* the highest of any processor sold: a bound always, and the only one if no clock was captured */
+#define CPU_CLOCK 6.2e9
 #define CPU_FAVOURED 1.15 /* some cores may be faster than the one whose highest clock is captured */
-#define CPU_TURBO 2.2     /* highest clock by base clock, at most: 3.9 by 1.9 GHz of a Xeon Platinum 8592+ is 2.05 (Intel's data sheet) */
+/* highest clock by base clock, at most: 3.9 by 1.9 GHz of a Xeon Platinum 8592+ is 2.05 (Intel's data sheet) */
+#define CPU_TURBO 2.2
 #define THREADS_MAX 4096     /* of run.threads; used if neither device nor capture has a number */
 #define DATA_SHEET 1.02      /* data sheets are rounded */
 #define POWER_OVER 1.1       /* a limit holds for the mean over some time */
@@ -64,7 +66,8 @@ static double units_of(const char *capability)
     return 128;
 }
 
-/* FLOP of the tensor cores of a multiprocessor in a cycle by compute capability; the highest number if it is unknown. */
+/* FLOP of the tensor cores of a multiprocessor in a cycle by compute capability; the highest number if it is
+ * unknown. */
 static double tensor_of(const char *capability)
 {
     static const struct {
@@ -78,7 +81,8 @@ static double tensor_of(const char *capability)
     return 8192;
 }
 
-/* FLOP that a multiprocessor does in a cycle, in the arithmetic of the run: with its tensor cores in mixed precision. */
+/* FLOP that a multiprocessor does in a cycle, in the arithmetic of the run: with its tensor cores in mixed
+ * precision. */
 static double flop_in_a_cycle(const struct rp_verify_state *s, double units, double tensor)
 {
     return rp_is_mixed(rp_recipe_numerics(&s->run.recipe)) ? fmax(2 * units, tensor) : 2 * units;
@@ -108,19 +112,22 @@ static struct place place_of(const struct rp_verify_state *s, int rank)
 }
 
 /* The fastest captured GPU of that name: which of several trained is not recorded. */
-static void bound_by_capture(struct bound *out, const struct rp_verify_state *s, const struct place *p, const char *name)
+static void bound_by_capture(struct bound *out, const struct rp_verify_state *s, const struct place *p,
+                             const char *name)
 {
     const char *number;
     json_t *gpu;
     json_object_foreach((json_t *)rp_group(p->before, "probes.gpu.devices"), number, gpu)
     {
         double sms, hz;
-        if (!rp_known_is(gpu, "name", name) || rp_known_number(gpu, "sm_count", &sms) < 0 || rp_known_number(gpu, "clock_sm_max", &hz) < 0)
+        if (!rp_known_is(gpu, "name", name) || rp_known_number(gpu, "sm_count", &sms) < 0 ||
+            rp_known_number(gpu, "clock_sm_max", &hz) < 0)
             continue;
         const char *capability = rp_known_text(gpu, "compute_capability");
         double flops = sms * flop_in_a_cycle(s, units_of(capability), tensor_of(capability)) * hz;
         out->flops = flops > out->flops ? flops : out->flops;
-        snprintf(out->what, sizeof out->what, "%.64s with %.0f multiprocessors at %.0f MHz, as captured", name, sms, hz / 1e6);
+        snprintf(out->what, sizeof out->what, "%.64s with %.0f multiprocessors at %.0f MHz, as captured", name, sms,
+                 hz / 1e6);
         out->peak = peak_name(s, units_of(capability), tensor_of(capability));
     }
 }
@@ -140,13 +147,14 @@ static void gpu_bound(struct bound *out, const struct rp_verify_state *s, const 
         snprintf(out->what, sizeof out->what, "the peak of '%.64s' is neither listed nor captured", name);
 }
 
-/* The clock of a virtual machine without a clock driver: that of the time stamp counter, the base clock of the processor. Elsewhere
- * /proc/cpuinfo has the clock of the moment, which says nothing about another. */
+/* The clock of a virtual machine without a clock driver: that of the time stamp counter, the base clock of the
+ * processor. Elsewhere /proc/cpuinfo has the clock of the moment, which says nothing about another. */
 static double counter_clock(const json_t *capture)
 {
     double least, most;
     if (strcmp(rp_state_at(capture, "probes.frequency.driver"), "absent") != 0 ||
-        rp_known_number(capture, "probes.cpu.clock_min", &least) < 0 || rp_known_number(capture, "probes.cpu.clock_max", &most) < 0)
+        rp_known_number(capture, "probes.cpu.clock_min", &least) < 0 ||
+        rp_known_number(capture, "probes.cpu.clock_max", &most) < 0)
         return 0;
     return least == most ? most * 1e6 : 0;
 }
@@ -156,7 +164,8 @@ static double highest_clock(const struct place *p, char how[64])
 {
     double max, base;
     int listed = rp_known_number(p->before, "probes.frequency.hardware_max", &max) == 0;
-    int without_boost = rp_known_is(p->before, "probes.frequency.driver", "acpi-cpufreq"); /* that driver's highest clock is the base */
+    /* that driver's highest clock is the base */
+    int without_boost = rp_known_is(p->before, "probes.frequency.driver", "acpi-cpufreq");
     if (listed && !without_boost && max >= 1e8 && max <= CPU_CLOCK) {
         snprintf(how, 64, ", %.2f times the captured maximum", CPU_FAVOURED);
         return fmin(max * CPU_FAVOURED, CPU_CLOCK);
@@ -194,7 +203,8 @@ static void add_cpu(struct cpu_ranks *of, const struct rp_device_facts *d)
 }
 
 /* The threads that compute at once, on the processors that its node has. */
-static void cpu_bound(struct bound *out, const struct rp_verify_state *s, int node, const struct place *p, const struct cpu_ranks *of)
+static void cpu_bound(struct bound *out, const struct rp_verify_state *s, int node, const struct place *p,
+                      const struct cpu_ranks *of)
 {
     double here;
     char how[64];
@@ -292,12 +302,14 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
     if (strcmp(rp_facts_kind(f), "cpu") != 0)
         rp_run_rank_text(each, &s->run, "all ranks, ", 0, " on ");
     if (all.flops > 0 && run > all.flops)
-        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the %s of %s%s", run, all.flops, all.peak, each, all.what);
+        return rp_fail(err, RP_MISMATCH, "%.4g FLOP/s exceed %.4g, the %s of %s%s", run, all.flops, all.peak, each,
+                       all.what);
     if (b.flops > 0 && gemm > b.flops)
-        return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the %s of %s", gemm, b.flops, b.peak,
-                       b.what);
+        return rp_fail(err, RP_MISMATCH, "the measured ceiling of %.4g FLOP/s exceeds %.4g, the %s of %s", gemm,
+                       b.flops, b.peak, b.what);
     if (b.bytes > 0 && copy > b.bytes)
-        return rp_fail(err, RP_MISMATCH, "the measured copies of %.4g bytes/s exceed %.4g, the peak of %s", copy, b.bytes, b.what);
+        return rp_fail(err, RP_MISMATCH, "the measured copies of %.4g bytes/s exceed %.4g, the peak of %s", copy,
+                       b.bytes, b.what);
     if (isnan(run) && isnan(gemm))
         return rp_check_not_applicable(result, "no step was timed, and no ceiling measured");
     if (all.flops <= 0 || b.flops <= 0)
@@ -311,7 +323,8 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
 
 /* ---- energy ---- */
 
-/* Joules by the trapezoid rule over the samples of the timed window that have a power, and the seconds that they span. */
+/* Joules by the trapezoid rule over the samples of the timed window that have a power, and the seconds that they
+ * span. */
 static double integrate_power(const struct rp_verify_state *s, double *span)
 {
     int64_t from, to, last = -1;
@@ -355,7 +368,8 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
         const double own = t && t->power_w ? t->power_w->mean : 0, limit = power_limit(s, i);
         rp_run_rank_text(who, &s->run, " of ", i, "");
         if (limit > 0 && own > limit * POWER_OVER)
-            return rp_fail(err, RP_MISMATCH, "mean power%s is %.1f W, but the limit of the device is %.1f W", who, own, limit);
+            return rp_fail(err, RP_MISMATCH, "mean power%s is %.1f W, but the limit of the device is %.1f W", who, own,
+                           limit);
         mean = i == s->run.ranks.slowest ? own : mean;
     }
     rp_run_rank_text(who, &s->run, " of ", s->run.ranks.slowest, "");
@@ -389,7 +403,8 @@ static double outlier_limit(const struct rp_records *rs)
     return deviations > OUTLIER_TIMES * middle ? deviations : OUTLIER_TIMES * middle;
 }
 
-/* A sample during the step, or the next one, has a throttle reason. *at: the sample to begin with, for the next step. */
+/* A sample during the step, or the next one, has a throttle reason. *at: the sample to begin with, for the next
+ * step. */
 static int is_explained(const struct rp_verify_state *s, const struct rp_step_record *r, int64_t *at)
 {
     while (*at < s->run.telemetry.n && s->run.telemetry.sample[*at].ns < r->start_ns)
@@ -429,7 +444,7 @@ int rp_check_outliers(struct rp_verify_state *s, struct rp_check_result *result,
                        "%" PRId64 " timed step%s took more than %.4g s, %" PRId64
                        " of them without throttling; step %d took %.4g s",
                        found, rp_s(found), limit / 1e9, found - known, worst->step, longest);
-    return rp_check_note(result,
-                         "%" PRId64 " timed step%s took more than %.4g s while the device was throttled; step %d took %.4g s",
-                         found, rp_s(found), limit / 1e9, worst->step, longest);
+    return rp_check_note(
+        result, "%" PRId64 " timed step%s took more than %.4g s while the device was throttled; step %d took %.4g s",
+        found, rp_s(found), limit / 1e9, worst->step, longest);
 }

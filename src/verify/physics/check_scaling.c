@@ -1,5 +1,5 @@
-/* Scaling against a baseline with fewer threads or devices: the speed-up is at most ideal, unless something else differs. With as many, as of
- * 2 ranks of 1 thread against 1 rank of 2, the ratio is what dividing the work costs. */
+/* Scaling against a baseline with fewer threads or devices: the speed-up is at most ideal, unless something else
+ * differs. With as many, as of 2 ranks of 1 thread against 1 rank of 2, the ratio is what dividing the work costs. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "capture/value.h"
@@ -45,8 +45,8 @@ static int is_free(const char *key)
     return RP_IS_IN(keys, key, strlen(key));
 }
 
-/* Micro-batches of a rank between two updates. The same number where the global batch grows with the ranks; fewer where it does not, which
- * makes no rank faster; more save updates. */
+/* Micro-batches of a rank between two updates. The same number where the global batch grows with the ranks; fewer where
+ * it does not, which makes no rank faster; more save updates. */
 static double micro_batches_of(const struct rp_facts *f)
 {
     return json_number_value(rp_facts_setting(f, "train.accumulation_steps")) *

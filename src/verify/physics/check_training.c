@@ -44,7 +44,8 @@ static int check_range(const struct rp_verify_state *s, double guess, int64_t *h
             return rp_fail(err, RP_MISMATCH, "step %d: loss %.6g; a cross-entropy is not negative", rs->r[i].step,
                            loss);
         for (int k = 0; k < rs->part.n && rs->r[i].step >= 0; k++) {
-            double part = (double)rp_record_loss_parts(rs, &rs->r[i])[k]; /* none is negative, so that the loss bounds each of them */
+            /* none is negative, so that the loss bounds each of them */
+            double part = (double)rp_record_loss_parts(rs, &rs->r[i])[k];
             if (!(part > -ROUNDED))
                 return rp_fail(err, RP_MISMATCH, "step %d: '%s' is %.6g; a part of the loss is not negative",
                                rs->r[i].step, rs->part.name[k], part);

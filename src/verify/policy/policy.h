@@ -1,6 +1,7 @@
 /* A policy: what a recipient requires of a bundle beyond verification.
  *
- * What:    the rules of policy.def, from a YAML file of their own; unknown rules and checks are errors with line and column.
+ * What:    the rules of policy.def, from a YAML file of their own; unknown rules and checks are errors with line and
+ *          column.
  * Flow:    bytes -> struct rp_policy -> the row "policy" of a verification, and one answer for each rule.
  * Owner:   rp_policy_fini() frees the words.
  * Extend:  one row in policy.def and one function rp_rule_<id>() in the rules_*.c of its theme.
@@ -39,7 +40,8 @@ struct rp_policy {
 };
 
 /* file: name in messages, which read "file:line:column: ...". */
-int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file, struct rp_err *err) rp_must_check;
+int rp_policy_parse(struct rp_policy *out, const char *data, size_t size, const char *file,
+                    struct rp_err *err) rp_must_check;
 int rp_policy_load(struct rp_policy *out, const char *path, struct rp_err *err) rp_must_check;
 void rp_policy_fini(struct rp_policy *p);
 /* Is it the fingerprint of one of `signed_by`? */
