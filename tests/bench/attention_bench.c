@@ -1,4 +1,5 @@
-/* The attention of the CPU backend as a shared library for attention_torch.py: as much of a device as these two operations need. */
+/* The attention of the CPU backend as a shared library for attention_torch.py: as much of a device as these two
+ * operations need. */
 #include "backend/cpu/ops_isa.h"
 
 #include <stdio.h>
@@ -7,7 +8,8 @@
 
 static struct rp_cpu cpu;
 
-void rp_cpu_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n) /* evidence.c would need OpenSSL */
+/* evidence.c would need OpenSSL */
+void rp_cpu_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n)
 {
     (void)dev, (void)leaves, (void)x, (void)n;
     abort();
@@ -43,8 +45,8 @@ struct call {
 
 static struct rp_attention attention_of(const struct call *c)
 {
-    return (struct rp_attention){.batch = c->batch, .seq = c->seq, .heads = c->heads, .head_dim = c->dim, .causal = c->causal,
-                                 .scale = 1.0f / __builtin_sqrtf((float)c->dim)};
+    return (struct rp_attention){.batch = c->batch, .seq = c->seq, .heads = c->heads, .head_dim = c->dim,
+                                 .causal = c->causal, .scale = 1.0f / __builtin_sqrtf((float)c->dim)};
 }
 
 void bench_forward(const struct call *c);

@@ -1,4 +1,5 @@
-/* Writes an honest bundle of a chosen size for tests/bench/verify.sh: nothing was trained, all that verify recomputes agrees.
+/* Writes an honest bundle of a chosen size for tests/bench/verify.sh: nothing was trained, all that verify recomputes
+ * agrees.
  * usage: bundle_gen FILE records N     N steps, each with losses, times and a state root as random as real ones
  *        bundle_gen FILE bytes N       a few steps, and N MiB that do not compress (env/node0.hwloc.xml) */
 #define TAP_NO_MAIN
@@ -23,18 +24,21 @@ static void step_line(struct rp_buf *out, int64_t step, int64_t start, int64_t n
     rp_float_hex(norm, 1 + (float)(draw() % 8388608) / 8388608);
     for (int i = 0; i < 64; i += 16)
         snprintf(root + i, 17, "%016llx", (unsigned long long)draw());
-    rp_buf_printf(out,
-                  "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"%s\",\"input_ns\":%d,"
-                  "\"learning_rate\":%.17g,\"loss\":\"%s\",\"loss_parts\":{\"mlm\":\"%s\",\"nsp\":\"0x0p+0\"},\"phase\":\"timed\",\"rank\":0,\"repeat\":0,"
-                  "\"root_ns\":%d,\"samples\":4,\"start_ns\":%lld,\"state_root\":\"%s\",\"step\":%lld}\n",
-                  50 + (int)(draw() % 14), (long long)(start + ns), norm, (int)(draw() % 32768), fx_rate((int)step), loss, loss,
-                  (int)(900000 + draw() % 65536), (long long)start, root, (long long)step);
+    rp_buf_printf(
+        out,
+        "{\"counters\":{\"padded_tokens\":64,\"tokens\":%d},\"end_ns\":%lld,\"grad_norm\":\"%s\",\"input_ns\":%d,"
+        "\"learning_rate\":%.17g,\"loss\":\"%s\",\"loss_parts\":{\"mlm\":\"%s\",\"nsp\":\"0x0p+0\"},\"phase\":"
+        "\"timed\",\"rank\":0,\"repeat\":0,"
+        "\"root_ns\":%d,\"samples\":4,\"start_ns\":%lld,\"state_root\":\"%s\",\"step\":%lld}\n",
+        50 + (int)(draw() % 14), (long long)(start + ns), norm, (int)(draw() % 32768), fx_rate((int)step), loss, loss,
+        (int)(900000 + draw() % 65536), (long long)start, root, (long long)step);
 }
 
 static int64_t records(struct rp_buf *out, int64_t n)
 {
     int64_t now = 5000000000;
-    rp_buf_puts(out, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(out,
+                "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int64_t i = 0; i < n; i++) {
         int64_t ns = 100000000 + (int64_t)(draw() % 4194304);
         step_line(out, i, now, ns);

@@ -1,4 +1,5 @@
-/* The convolutions of the CPU backend as a shared library for conv_torch.py: as much of a device as these operations need. */
+/* The convolutions of the CPU backend as a shared library for conv_torch.py: as much of a device as these operations
+ * need. */
 #include "backend/cpu/ops_isa.h"
 
 #include <stdio.h>
@@ -7,7 +8,8 @@
 
 static struct rp_cpu cpu;
 
-void rp_cpu_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n) /* evidence.c would need OpenSSL */
+/* evidence.c would need OpenSSL */
+void rp_cpu_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n)
 {
     (void)dev, (void)leaves, (void)x, (void)n;
     abort();

@@ -2,11 +2,12 @@
  *
  *     gemm_bench ISA THREADS REPEATS OUT.json NAME=LIBRARY... [tc16] [tc8] [tc4]
  *
- * tc16, tc8 and tc4 are our own products of fp16 matrices with a tensor core's sums, which cost several times those in fp32.
- * NAME "mkl" is MKL; any other is a core type of OpenBLAS, one copy of the library per name: a second load of the same file would
- * be the first one. All contenders share the matrices. In each repeat they run once each in a new random order, so that a clock
- * that drifts or a neighbour that wakes up meets all of them; a ratio is the median over repeats of (their time / our time).
- * Weight gradients are chains of 512 and K = 30522 chains of 2048 on our side; the libraries may add in any order.
+ * tc16, tc8 and tc4 are our own products of fp16 matrices with a tensor core's sums, which cost several times those in
+ * fp32. NAME "mkl" is MKL; any other is a core type of OpenBLAS, one copy of the library per name: a second load of the
+ * same file would be the first one. All contenders share the matrices. In each repeat they run once each in a new
+ * random order, so that a clock that drifts or a neighbour that wakes up meets all of them; a ratio is the median over
+ * repeats of (their time / our time). Weight gradients are chains of 512 and K = 30522 chains of 2048 on our side; the
+ * libraries may add in any order.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,7 +26,8 @@
 #define REPEATS 99
 
 /* cblas_sgemm: order, transpose of A and B, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc */
-typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+typedef void (*sgemm_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *,
+                         int);
 
 struct contender {
     const char *name;
@@ -97,11 +99,13 @@ static void *symbol(void *library, const char *const *names)
     exit(1);
 }
 
-/* Both libraries read their environment when they are loaded or first called. Their threads must not spin on into our turn. */
+/* Both libraries read their environment when they are loaded or first called. Their threads must not spin on into our
+ * turn. */
 static void load(char *spec, const char *isa, int threads)
 {
     static const char *const sgemm[] = {"cblas_sgemm", "scipy_cblas_sgemm", NULL};
-    static const char *const set_threads[] = {"MKL_Set_Num_Threads", "openblas_set_num_threads", "scipy_openblas_set_num_threads", NULL};
+    static const char *const set_threads[] = {"MKL_Set_Num_Threads", "openblas_set_num_threads",
+                                              "scipy_openblas_set_num_threads", NULL};
     char *path = strchr(spec, '=');
     if (!path || contenders == CONTENDERS) {
         fprintf(stderr, "expected NAME=LIBRARY, at most %d: '%s'\n", CONTENDERS - 1, spec);
@@ -129,7 +133,8 @@ static void load(char *spec, const char *isa, int threads)
 /* Whether the name is one of the tensor cores'. */
 static int add_tensor_core(const char *name)
 {
-    static const struct contender known[] = {{.name = "tc16", .tc = RP_TC16}, {.name = "tc8", .tc = RP_TC8}, {.name = "tc4", .tc = RP_TC4}};
+    static const struct contender known[] = {
+        {.name = "tc16", .tc = RP_TC16}, {.name = "tc8", .tc = RP_TC8}, {.name = "tc4", .tc = RP_TC4}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(name, known[i].name) && contenders < CONTENDERS) {
             contender[contenders++] = known[i];
@@ -158,13 +163,16 @@ static double run(const struct contender *who, const struct shape *s, const stru
     int lda = s->ta ? s->m : s->k, ldb = s->tb ? s->k : s->n;
     double start = seconds();
     if (who->sgemm) {
-        who->sgemm(101, s->ta ? 112 : 111, s->tb ? 112 : 111, s->m, s->n, s->k, 1.0f, o->a, lda, o->b, ldb, 0.0f, o->c, s->n);
+        who->sgemm(101, s->ta ? 112 : 111, s->tb ? 112 : 111, s->m, s->n, s->k, 1.0f, o->a, lda, o->b, ldb, 0.0f, o->c,
+                   s->n);
     } else if (who->tc.products) {
-        const struct rp_tc_gemm g = {.format = RP_TC_FP16, .tc = who->tc, .ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .a = o->a16,
-                                     .lda = lda, .b = o->b16, .ldb = ldb, .c = o->c, .ldc = s->n};
+        const struct rp_tc_gemm g = {.format = RP_TC_FP16, .tc = who->tc, .ta = s->ta, .tb = s->tb, .m = s->m,
+                                     .n = s->n, .k = s->k, .a = o->a16, .lda = lda, .b = o->b16, .ldb = ldb, .c = o->c,
+                                     .ldc = s->n};
         rp_tc_gemm_run(tc_kernel, cpu.pool, cpu.threads, tc_scratch, &g, NULL);
     } else {
-        struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .a = o->a, .lda = lda, .b = o->b, .ldb = ldb};
+        struct rp_gemm g = {
+            .ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .a = o->a, .lda = lda, .b = o->b, .ldb = ldb};
         g.segment = s->ta ? RP_SEGMENT_WGRAD : rp_segment(s->k);
         g.c = o->c;
         g.ldc = s->n;
@@ -218,7 +226,8 @@ static void measure(const struct shape *s, int repeats, double time[CONTENDERS][
     free(o.b16);
 }
 
-static void report(FILE *json, const struct shape *s, int repeats, double time[CONTENDERS][REPEATS], struct totals *sum, int last)
+static void report(FILE *json, const struct shape *s, int repeats, double time[CONTENDERS][REPEATS], struct totals *sum,
+                   int last)
 {
     double flops = 2.0 * s->m * s->n * s->k, best = HUGE_VAL;
     printf("%-20s %6dx%-6dx%-6d", s->name, s->m, s->n, s->k);
@@ -249,8 +258,8 @@ static void report(FILE *json, const struct shape *s, int repeats, double time[C
 
 static void header(const char *isa, int threads, int repeats)
 {
-    printf("%s, %d thread%s, %d repeats: our GF/s, then their time / our time\n%-41s %10s", isa, threads, threads > 1 ? "s" : "", repeats,
-           "m x n x k", "GF/s");
+    printf("%s, %d thread%s, %d repeats: our GF/s, then their time / our time\n%-41s %10s", isa, threads,
+           threads > 1 ? "s" : "", repeats, "m x n x k", "GF/s");
     for (int c = 1; c < contenders; c++)
         printf(" %10.10s", contender[c].name);
     printf(" %10s\n", "best");
@@ -299,7 +308,8 @@ int main(int argc, char **argv)
         perror(argv[4]);
         return 1;
     }
-    fprintf(json, "{\n  \"isa\": \"%s\", \"threads\": %d, \"repeats\": %d,\n  \"shapes\": [\n", argv[1], threads, repeats);
+    fprintf(json, "{\n  \"isa\": \"%s\", \"threads\": %d, \"repeats\": %d,\n  \"shapes\": [\n", argv[1], threads,
+            repeats);
     header(argv[1], threads, repeats);
     for (int s = 0; s < SHAPES; s++) {
         measure(&shapes[s], repeats, time);

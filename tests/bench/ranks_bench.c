@@ -1,11 +1,12 @@
-/* How fast ranks exchange bytes on this machine: bandwidth through shared memory and over TLS, against memcpy of as many bytes at the same
- * time, TLS also against plain TCP; latency of a barrier; time to connect.
+/* How fast ranks exchange bytes on this machine: bandwidth through shared memory and over TLS, against memcpy of as
+ * many bytes at the same time, TLS also against plain TCP; latency of a barrier; time to connect.
  *
  *     ranks_bench MIB REPEATS [NAMESPACE ADDRESS NAMESPACE ADDRESS]
  *
- * Each rank is a process. Two ranks send each other MIB MiB at once; then both copy as much in memory, at once too, then send it by TCP without
- * encryption, and so on in turns. With two network namespaces (of `ip netns`) the ranks apart are in these, at their addresses, instead of on
- * loopback. A barrier is the median of many. Medians over repeats; one line of `name value unit` each. */
+ * Each rank is a process. Two ranks send each other MIB MiB at once; then both copy as much in memory, at once too,
+ * then send it by TCP without encryption, and so on in turns. With two network namespaces (of `ip netns`) the ranks
+ * apart are in these, at their addresses, instead of on loopback. A barrier is the median of many. Medians over
+ * repeats; one line of `name value unit` each. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "comm/channel.h"
@@ -107,7 +108,8 @@ static int exchange_plainly(int fd, char *in, const char *out)
         if (poll(&p, 1, -1) < 0)
             return -1;
         const ssize_t n = p.revents & POLLIN ? recv(fd, in + got, bytes - got, MSG_DONTWAIT) : 0;
-        const ssize_t k = p.revents & POLLOUT && sent < bytes ? send(fd, out + sent, bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+        const ssize_t k =
+            p.revents & POLLOUT && sent < bytes ? send(fd, out + sent, bytes - sent, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
         if ((n <= 0 && p.revents & POLLIN) || p.revents & (POLLERR | POLLNVAL))
             return -1;
         got += (size_t)n;
@@ -193,7 +195,8 @@ static void run_ranks(int n, int apart, int with_bytes)
         if (apart && n == 2)
             enter_namespace(i);
         const double start = now_s();
-        const struct rp_mesh_opts o = {.rank = i, .layout = {n, 1, 1}, .ranks = peers, .key = key, .job = "bench", .listener = fd[i]};
+        const struct rp_mesh_opts o = {
+            .rank = i, .layout = {n, 1, 1}, .ranks = peers, .key = key, .job = "bench", .listener = fd[i]};
         for (int k = 0; k < n; k++)
             if (k != i)
                 close(fd[k]);
@@ -222,12 +225,14 @@ static void report_bytes(const char *how, int apart)
 {
     const double gb = 2 * (double)bytes * 1e-9; /* of both directions */
     const double exchange = median(result[0].exchange_s, repeats), copy = median(result[0].copy_s, repeats);
-    printf("%-28s %8.3f GB/s   memcpy of the same bytes %8.3f GB/s   ratio %.2f   processor time %.2f + %.2f s/GB\n", how, gb / exchange,
-           gb / copy, copy / exchange, 2 * result[0].exchange_cpu_s[0] / gb, 2 * result[0].exchange_cpu_s[1] / gb);
+    printf("%-28s %8.3f GB/s   memcpy of the same bytes %8.3f GB/s   ratio %.2f   processor time %.2f + %.2f s/GB\n",
+           how, gb / exchange, gb / copy, copy / exchange, 2 * result[0].exchange_cpu_s[0] / gb,
+           2 * result[0].exchange_cpu_s[1] / gb);
     if (!apart)
         return;
     const double tcp = median(result[0].tcp_s, repeats);
-    printf("%-28s %8.3f GB/s   TLS by plain TCP %.2f\n", space[0] ? "  TCP between namespaces" : "  TCP over loopback", gb / tcp, tcp / exchange);
+    printf("%-28s %8.3f GB/s   TLS by plain TCP %.2f\n", space[0] ? "  TCP between namespaces" : "  TCP over loopback",
+           gb / tcp, tcp / exchange);
 }
 
 int main(int argc, char **argv)
@@ -257,8 +262,9 @@ int main(int argc, char **argv)
             run_ranks(n, apart, 0);
             for (int i = 0; i < n; i++)
                 slowest = result[i].open_s > slowest ? result[i].open_s : slowest;
-            printf("%2d ranks, %-18s %8.1f us a barrier   %8.1f ms to connect\n", n, apart ? "TLS over loopback" : "shared memory",
-                   median(result[0].barrier_us, BARRIERS), slowest * 1e3);
+            printf("%2d ranks, %-18s %8.1f us a barrier   %8.1f ms to connect\n", n,
+                   apart ? "TLS over loopback" : "shared memory", median(result[0].barrier_us, BARRIERS),
+                   slowest * 1e3);
         }
     return 0;
 }

@@ -1,6 +1,7 @@
-/* How long a program takes from posix_spawn to its end, how much processor time and how much memory its largest process: medians of
- * several programs that take turns, maxima of memory.
- * usage: startup RUNS NAME=COMMAND...     COMMAND is split at spaces; its output goes to /dev/null. Prints one JSON object a program. */
+/* How long a program takes from posix_spawn to its end, how much processor time and how much memory its largest
+ * process: medians of several programs that take turns, maxima of memory.
+ * usage: startup RUNS NAME=COMMAND...     COMMAND is split at spaces; its output goes to /dev/null. Prints one JSON
+ *                                         object a program. */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -34,7 +35,8 @@ static double run_once(char **argv, const posix_spawn_file_actions_t *quiet, dou
     pid_t pid;
     int status;
     double start = now_ms();
-    if (posix_spawnp(&pid, argv[0], quiet, NULL, argv, environ) != 0 || wait4(pid, &status, 0, &used) < 0 || status != 0) {
+    if (posix_spawnp(&pid, argv[0], quiet, NULL, argv, environ) != 0 || wait4(pid, &status, 0, &used) < 0 ||
+        status != 0) {
         fprintf(stderr, "startup: '%s' cannot be run or fails\n", argv[0]);
         exit(1);
     }
@@ -77,8 +79,8 @@ int main(int argc, char **argv)
     for (int p = 0; p < programs; p++) {
         qsort(ms[p], (size_t)runs, sizeof *ms[p], by_value);
         qsort(cpu_ms[p], (size_t)runs, sizeof *cpu_ms[p], by_value);
-        printf("{\"who\": \"%s\", \"runs\": %d, \"median_ms\": %.3f, \"min_ms\": %.3f, \"max_ms\": %.3f, \"cpu_ms\": %.3f, "
-               "\"rss_kib\": %ld}\n",
+        printf("{\"who\": \"%s\", \"runs\": %d, \"median_ms\": %.3f, \"min_ms\": %.3f, \"max_ms\": %.3f, \"cpu_ms\": "
+               "%.3f, \"rss_kib\": %ld}\n",
                name[p], runs, ms[p][runs / 2], ms[p][0], ms[p][runs - 1], cpu_ms[p][runs / 2], rss_kib[p]);
         free(ms[p]);
         free(cpu_ms[p]);

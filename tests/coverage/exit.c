@@ -1,5 +1,5 @@
-/* Linked into the programs of `make coverage`, with the linker's --wrap: a child that leaves by _exit() writes its counters too, whatever
- * limits a test gave it. */
+/* Linked into the programs of `make coverage`, with the linker's --wrap: a child that leaves by _exit() writes its
+ * counters too, whatever limits a test gave it. */
 #include <gcov.h>
 #include <stdlib.h>
 #include <sys/resource.h>

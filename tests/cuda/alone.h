@@ -8,7 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* defer: "0" work of streams is done at once, "1" as late as a driver may, "2" at random moments between (tests/shim/stream.c) */
+/* defer: "0" work of streams is done at once, "1" as late as a driver may, "2" at random moments between
+ * (tests/shim/stream.c) */
 static void alone(void (*body)(void), const char *defer)
 {
     int status = 0;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every instruction on floating-point numbers that PTX may have: each rounds once, to nearest, keeps subnormals, and says so; or does not
- * round at all. Without .rn, ptxas may contract a product and a sum. */
+/* Every instruction on floating-point numbers that PTX may have: each rounds once, to nearest, keeps subnormals, and
+ * says so; or does not round at all. Without .rn, ptxas may contract a product and a sum. */
 static const char *const allowed[] = {
     "add.rn.f32", "sub.rn.f32",   "mul.rn.f32", "fma.rn.f32",       "div.rn.f32",
     "rcp.rn.f32", "sqrt.rn.f32",  "neg.f32",    "abs.f32",          "min.f32",
@@ -18,9 +18,10 @@ static const char *const allowed[] = {
     "mov.f32",    "ld.*f32",      "st.*f32",    "cvt.rn.f32.[su]*", "cvt.r[nzmp]i.[su]*.f32",
     "shfl.*b32",  "mov.b32",      "mov.b64",
     /* Of 16 bits: one rounding, or none; products of matrices are those of ops/tensor_core.h. */
-    "cvt.rn.f16.f32", "cvt.rn.bf16.f32", "cvt.f32.f16", "mma.sync.aligned.m*.f32.f16.f16.f32", "mma.sync.aligned.m*.f32.bf16.bf16.f32",
-    "wgmma.mma_async.sync.aligned.m*.f32.f16.f16", "wgmma.mma_async.sync.aligned.m*.f32.bf16.bf16", "wgmma.fence.sync.aligned",
-    "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned",
+    "cvt.rn.f16.f32", "cvt.rn.bf16.f32", "cvt.f32.f16", "mma.sync.aligned.m*.f32.f16.f16.f32",
+    "mma.sync.aligned.m*.f32.bf16.bf16.f32", "wgmma.mma_async.sync.aligned.m*.f32.f16.f16",
+    "wgmma.mma_async.sync.aligned.m*.f32.bf16.bf16", "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned",
+    "wgmma.wait_group.sync.aligned",
 };
 
 void code_free(struct code *c)
@@ -61,7 +62,8 @@ static int has_floats(const char *op)
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strstr(op, types[i]))
             return 1;
-    return strncmp(op, "mma", 3) == 0 || strncmp(op, "wmma", 4) == 0 || strncmp(op, "wgmma", 5) == 0 || strncmp(op, "tcgen", 5) == 0;
+    return strncmp(op, "mma", 3) == 0 || strncmp(op, "wmma", 4) == 0 || strncmp(op, "wgmma", 5) == 0 ||
+           strncmp(op, "tcgen", 5) == 0;
 }
 
 static void count(struct code_kernel *k, const char *op, int is_marked)
@@ -115,7 +117,8 @@ int code_read_ptx(struct code *c, const char *path, struct rp_err *err)
     return k ? 0 : rp_fail(err, RP_MALFORMED, "'%s' has no kernel", path);
 }
 
-/* ---- machine code: instructions of 16 bytes, the low nine bits the operation, three more how its operands come ---- */
+/* ---- machine code: instructions of 16 bytes, the low nine bits the operation, three more how its operands come
+ * ---- */
 
 enum { FFMA = 0x023, FFMA2 = 0x049 };
 
@@ -127,7 +130,8 @@ static void count_words(struct code_kernel *k, const unsigned char *code, size_t
     }
 }
 
-int code_each_text(const char *path, void (*each)(void *user, const char *kernel, const unsigned char *code, size_t bytes), void *user,
+int code_each_text(const char *path,
+                   void (*each)(void *user, const char *kernel, const unsigned char *code, size_t bytes), void *user,
                    struct rp_err *err)
 {
     RP_BUF file = {0};
@@ -140,7 +144,8 @@ int code_each_text(const char *path, void (*each)(void *user, const char *kernel
     const Elf64_Shdr *s = (const void *)(file.data + h->e_shoff);
     for (int i = 0; i < h->e_shnum; i++) {
         const char *name = file.data + s[h->e_shstrndx].sh_offset + s[i].sh_name;
-        if (name < file.data + file.size && strncmp(name, ".text.", 6) == 0 && s[i].sh_offset + s[i].sh_size <= file.size)
+        if (name < file.data + file.size && strncmp(name, ".text.", 6) == 0 &&
+            s[i].sh_offset + s[i].sh_size <= file.size)
             each(user, name + 6, (const unsigned char *)file.data + s[i].sh_offset, s[i].sh_size);
     }
     return 0;
@@ -166,13 +171,15 @@ int code_read_statistics(struct code *c, const char *path, struct rp_err *err)
     if (rp_read_file(&text, path, 8 << 20, err) < 0)
         return -1;
     for (char *line = strtok_r(text.data, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        const char *name = strstr(line, "entry function '"), *used = strstr(line, "Used "), *shared = strstr(line, " bytes smem");
+        const char *name = strstr(line, "entry function '"), *used = strstr(line, "Used "),
+                   *shared = strstr(line, " bytes smem");
         int stack, stores, loads;
         if (name)
             k = kernel(c, name + 16, strcspn(name + 16, "'"));
         else if (k && used)
             k->registers = atoi(used + 5);
-        if (k && sscanf(line, " %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack, &stores, &loads) == 3) {
+        if (k && sscanf(line, " %d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack, &stores,
+                        &loads) == 3) {
             k->stack = stack;
             k->spills = stores + loads;
         }

@@ -13,7 +13,8 @@
 
 struct code_kernel {
     char name[64];
-    int fused, written; /* fma.rn.f32 in PTX, and those with the mark of written.h; or FFMA in machine code, as operations */
+    /* fma.rn.f32 in PTX, and those with the mark of written.h; or FFMA in machine code, as operations */
+    int fused, written;
     int expands;        /* div, rcp, sqrt in PTX: ptxas makes many instructions of each, FFMA among them */
     int products, sums; /* mul, add and sub */
     char refused[64];   /* the first instruction that PTX may not have */
@@ -32,5 +33,6 @@ struct code_kernel *code_find(const struct code *c, const char *name); /* NULL: 
 void code_free(struct code *c);
 
 /* Every kernel of a cubin with its instructions, 16 bytes each. */
-int code_each_text(const char *path, void (*each)(void *user, const char *kernel, const unsigned char *code, size_t bytes), void *user,
+int code_each_text(const char *path,
+                   void (*each)(void *user, const char *kernel, const unsigned char *code, size_t bytes), void *user,
                    struct rp_err *err) rp_must_check;

@@ -150,7 +150,8 @@ FAMILY void next_order(void)
     shim->seed = mix;
 }
 
-/* In a process of its own: a device is opened once. `ptx`: the directory of its code, where the library executes PTX. */
+/* In a process of its own: a device is opened once. `ptx`: the directory of its code, where the library executes
+ * PTX. */
 FAMILY void compare_family(int capability, enum rp_numerics numerics, const char *ptx, int is_short,
                            void (*compare_all)(int is_short))
 {
@@ -177,8 +178,8 @@ FAMILY void compare_family(int capability, enum rp_numerics numerics, const char
 }
 
 /* compare_all() for every family that the library can be: by PTX, one of its texts each; of the source, one a library.
- * `only`: a variable of the environment with a capability, in place of all. is_short: where it takes long, and on GPUs of 8.0,
- * whose code is that of 9.0, not everything, unless LONG=1 and one capability is named. */
+ * `only`: a variable of the environment with a capability, in place of all. is_short: where it takes long, and on GPUs
+ * of 8.0, whose code is that of 9.0, not everything, unless LONG=1 and one capability is named. */
 FAMILY void compare_families(const char *only, void (*compare_all)(int is_short))
 {
     static const int all[] = {70, 75, 80, 90, 130}; /* 130: of a GPU that gets PTX */

@@ -7,8 +7,10 @@
 static struct shim_options *load(struct rp_err *err)
 {
     const char *path = getenv("RP_SHIM_LIBRARY");
-    void *library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *options = library ? dlsym(library, "shim_options") : NULL;
-    return options ? options : rp_fail_null(err, RP_IO, "RP_SHIM_LIBRARY must name the libcuda.so.1 of the tests: %s", dlerror());
+    void *library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_GLOBAL),
+         *options = library ? dlsym(library, "shim_options") : NULL;
+    return options ? options
+                   : rp_fail_null(err, RP_IO, "RP_SHIM_LIBRARY must name the libcuda.so.1 of the tests: %s", dlerror());
 }
 
 struct rp_dev *gpu(struct shim_options **options, struct rp_err *err)

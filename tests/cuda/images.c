@@ -1,4 +1,5 @@
-/* Stands for the compiled device code where the driver is the test's own: it executes the same kernels by their names. */
+/* Stands for the compiled device code where the driver is the test's own: it executes the same kernels by their
+ * names. */
 #include "backend/cuda/cuda.h"
 
 /* A zstd frame with its size, 16, and one block as it is. */

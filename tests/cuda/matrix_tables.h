@@ -1,5 +1,5 @@
-/* Fragments of mma.sync and ldmatrix, as the figures of the PTX ISA show them: for each element of a matrix 10 * lane + its number
- * among the lane's elements. Of m8n8k4 the first product; product q has lanes 4q higher. */
+/* Fragments of mma.sync and ldmatrix, as the figures of the PTX ISA show them: for each element of a matrix 10 * lane +
+ * its number among the lane's elements. Of m8n8k4 the first product; product q has lanes 4q higher. */
 #pragma once
 
 #include <stdint.h>

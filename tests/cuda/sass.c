@@ -44,14 +44,16 @@ static int64_t jump(const struct instruction *i, int arch)
     return arch < 90 ? words / 4 : (words * 256 + (int64_t)(i->low >> 16 & 0xff)) / 4;
 }
 
-/* Operands a, b and c of an FFMA: the register's number, or -1 where it is a constant; *is_kept for the next instruction. */
+/* Operands a, b and c of an FFMA: the register's number, or -1 where it is a constant; *is_kept for the next
+ * instruction. */
 static int operand(const struct instruction *i, int slot, int *is_kept)
 {
     int form = (int)(i->low >> 9 & 7), number = slot == 0   ? (int)(i->low >> 24 & 0xff)
                                                 : slot == 1 ? (int)(i->low >> 32 & 0xff)
                                                             : (int)(i->high & 0xff);
     *is_kept = (int)(i->high >> (58 + slot) & 1);
-    return number == 0xff || (form != 1 && slot > 0) ? -1 : number; /* RZ is no read; other forms than three registers are rare */
+    /* RZ is no read; other forms than three registers are rare */
+    return number == 0xff || (form != 1 && slot > 0) ? -1 : number;
 }
 
 static int count(const struct instruction *from, const struct instruction *to, int op)
@@ -131,7 +133,8 @@ static void describe(struct sass_loop *out, const struct instruction *from, cons
 int sass_main_loop(struct sass_loop *out, const unsigned char *code, size_t bytes, int arch)
 {
     const struct instruction *all = (const void *)code, *best = NULL, *best_end = NULL;
-    int64_t n = (int64_t)(bytes / sizeof *all), inner = -1; /* the end of the last loop that counts: one around it starts before that */
+    /* the end of the last loop that counts: one around it starts before that */
+    int64_t n = (int64_t)(bytes / sizeof *all), inner = -1;
     int most = LEAST_FFMA - 1;
     for (int64_t i = 0; i < n; i++) {
         int64_t start = operation(&all[i]) == BRANCH ? i + 1 + jump(&all[i], arch) : n;

@@ -1,6 +1,6 @@
-/* Attention on the GPU with every kernel there is for it, each with no byte of shared memory to spare: shapes that fit no tile, key masks
- * of all kinds, scores far apart, products that are subnormal or -0, tensors that are not aligned. All give the bits of the definition
- * and write nothing else; where accesses are checked, nothing else is read.
+/* Attention on the GPU with every kernel there is for it, each with no byte of shared memory to spare: shapes that fit
+ * no tile, key masks of all kinds, scores far apart, products that are subnormal or -0, tensors that are not aligned.
+ * All give the bits of the definition and write nothing else; where accesses are checked, nothing else is read.
  * shims: 800 700 checked checked700 */
 #define RP_STORED_TYPE float
 #include "backend/cuda/attention.h"
@@ -16,7 +16,8 @@
 #define GUARD ((size_t)64) /* bytes around a tensor, but where the shim checks accesses */
 
 enum values { PLAIN, STEEP, TINY, SPECK, KINDS };
-enum keys { ALL, HOLES, SHORT, FIRST, LAST, CAUSAL, OPEN, DOCUMENTS, MASKS, EMPTY = MASKS }; /* CAUSAL .. DOCUMENTS: without a mask */
+/* CAUSAL .. DOCUMENTS: without a mask */
+enum keys { ALL, HOLES, SHORT, FIRST, LAST, CAUSAL, OPEN, DOCUMENTS, MASKS, EMPTY = MASKS };
 
 struct sample {
     int batch, seq, heads, dim;
@@ -46,8 +47,8 @@ struct job {
 static const struct rp_device_opts strict;
 static struct shim_options *shim;
 static struct rp_cuda *cuda;
-/* STEEP: most e are +0, and masked keys have larger scores than others. TINY: scores are the smallest floats or zeros, of both signs.
- * SPECK: the tensors are, so that outputs and gradients are. */
+/* STEEP: most e are +0, and masked keys have larger scores than others. TINY: scores are the smallest floats or zeros,
+ * of both signs. SPECK: the tensors are, so that outputs and gradients are. */
 static float draw_float(enum values v)
 {
     uint32_t w = random_word();
@@ -109,7 +110,9 @@ static void make_keys(struct job *j)
         uint8_t *row = j->keys + b * s->seq;
         int length = s->keys == SHORT ? 1 + (int)(random_word() % (uint32_t)s->seq) : s->seq;
         for (int i = 0; i < s->seq; i++)
-            row[i] = s->keys == FIRST ? i == 0 : s->keys == LAST ? i == s->seq - 1 : i < length && (s->keys != HOLES || random_word() % 4);
+            row[i] = s->keys == FIRST  ? i == 0
+                     : s->keys == LAST ? i == s->seq - 1
+                                       : i < length && (s->keys != HOLES || random_word() % 4);
         if (s->keys == EMPTY) { /* every second sample has no keys */
             memset(row, b % 2, (size_t)s->seq);
             continue;
@@ -140,12 +143,15 @@ static void prepare(struct job *j, const struct sample *s)
     fill(j, D_O, sizes[D_O]);
     make_keys(j);
     make_documents(j);
-    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim, .first_head = s->seq % 3,
-                                 .causal = s->keys == CAUSAL || s->keys == DOCUMENTS, .first_key = s->keys == DOCUMENTS ? j->first : NULL,
+    j->a = (struct rp_attention){.batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->dim,
+                                 .first_head = s->seq % 3, .causal = s->keys == CAUSAL || s->keys == DOCUMENTS,
+                                 .first_key = s->keys == DOCUMENTS ? j->first : NULL,
                                  .key_mask = s->keys < CAUSAL || s->keys == EMPTY ? j->keys : NULL,
                                  .scale = 1.0f / __builtin_sqrtf((float)s->dim)};
-    j->a.drop = (struct rp_dropout){.seed = 0x9e3779b97f4a7c15u, .step = 2, .site = 7, .first_sample = 3, .rows_per_sample = s->heads * s->seq,
-                                    .threshold = (uint32_t)((double)s->dropout * 4294967296.0), .scale = (float)(1.0 / (1.0 - (double)s->dropout))};
+    j->a.drop = (struct rp_dropout){.seed = 0x9e3779b97f4a7c15u, .step = 2, .site = 7, .first_sample = 3,
+                                    .rows_per_sample = s->heads * s->seq,
+                                    .threshold = (uint32_t)((double)s->dropout * 4294967296.0),
+                                    .scale = (float)(1.0 / (1.0 - (double)s->dropout))};
 }
 
 static void finish(struct job *j)
@@ -184,9 +190,11 @@ static int same(struct job *j, const char *what, int rows, int from, int to)
     int good = 1;
     for (int i = from; i < to && good; i++) {
         const struct tensor *t = &j->t[i];
-        good = CHECK(memcmp(t->side[0], t->side[1], t->bytes) == 0,
-                     "%s of %d rows: %s differs: batch %d seq %d heads %d dim %d, values %d, keys %d, dropout %g, offset %d", what,
-                     rows, names[i], s->batch, s->seq, s->heads, s->dim, (int)s->values, (int)s->keys, (double)s->dropout, s->offset);
+        good = CHECK(
+            memcmp(t->side[0], t->side[1], t->bytes) == 0,
+            "%s of %d rows: %s differs: batch %d seq %d heads %d dim %d, values %d, keys %d, dropout %g, offset %d",
+            what, rows, names[i], s->batch, s->seq, s->heads, s->dim, (int)s->values, (int)s->keys, (double)s->dropout,
+            s->offset);
     }
     return good && CHECK(memcmp(j->mask.side[0], j->mask.side[1], j->mask.bytes) == 0, "%s: decisions differ", what);
 }
@@ -320,7 +328,8 @@ static int run(const struct sample *s, unsigned mix)
     return ran;
 }
 
-/* Subnormal numbers take a processor a hundred times as long, and long sequences show nothing of them that short ones do not. */
+/* Subnormal numbers take a processor a hundred times as long, and long sequences show nothing of them that short ones
+ * do not. */
 static enum values values_of(int seq, unsigned mix)
 {
     return (enum values)(mix % (seq > 130 && !tap_long() ? TINY : KINDS));
@@ -331,36 +340,49 @@ TEST(every_kernel_gives_the_bits_of_the_definition)
     static const float dropouts[] = {0.1f, 0.0f, 0.5f};
     static const struct {
         int batch, seq, heads, dim, times;
-    } shapes[] = {{3, 1, 2, 64, 3}, {2, 31, 2, 1, 4},  {2, 33, 3, 64, 8},  {1, 128, 2, 64, 4}, {1, 63, 1, 5, 6},   {2, 64, 2, 16, 6},
-                  {1, 129, 1, 60, 5}, {1, 200, 1, 64, 3}, {1, 301, 1, 33, 2}, {1, 512, 1, 64, 2}, {2, 65, 1, 80, 5}, {1, 70, 2, 130, 3},
-                  {1, 140, 1, 65, 2}, {1, 17, 1, 300, 2}, {1, 768, 1, 65, 1}};
+    } shapes[] = {{3, 1, 2, 64, 3},  {2, 31, 2, 1, 4},   {2, 33, 3, 64, 8},  {1, 128, 2, 64, 4}, {1, 63, 1, 5, 6},
+                  {2, 64, 2, 16, 6}, {1, 129, 1, 60, 5}, {1, 200, 1, 64, 3}, {1, 301, 1, 33, 2}, {1, 512, 1, 64, 2},
+                  {2, 65, 1, 80, 5}, {1, 70, 2, 130, 3}, {1, 140, 1, 65, 2}, {1, 17, 1, 300, 2}, {1, 768, 1, 65, 1}};
     unsigned mix = 0;
     int cases = 0;
     open_device();
     for (int i = 0; i < COUNT(shapes); i++)
-        for (int n = 0; n < (shim->checked ? shapes[i].seq <= 200 : (shapes[i].times + 1) / 2) || (tap_long() && n < shapes[i].times); n++, mix++) {
+        for (int n = 0; n < (shim->checked ? shapes[i].seq <= 200 : (shapes[i].times + 1) / 2) ||
+                        (tap_long() && n < shapes[i].times);
+             n++, mix++) {
             if (!shim->checked && !gpu_turn(gpu_here(NULL), mix))
                 continue;
-            const struct sample s = {shapes[i].batch, shapes[i].seq, shapes[i].heads, shapes[i].dim, values_of(shapes[i].seq, mix),
-                                     (enum keys)(mix * 3 % MASKS), dropouts[mix / 2 % 3], mix % 7 == 3, 0};
+            const struct sample s = {shapes[i].batch,
+                                     shapes[i].seq,
+                                     shapes[i].heads,
+                                     shapes[i].dim,
+                                     values_of(shapes[i].seq, mix),
+                                     (enum keys)(mix * 3 % MASKS),
+                                     dropouts[mix / 2 % 3],
+                                     mix % 7 == 3,
+                                     0};
             cases += run(&s, mix);
         }
     printf("# %d cases\n", cases);
 }
 
-/* Keys after a query are masked, and before its document: lengths around the edges of tiles, and all widths of heads. */
+/* Keys after a query are masked, and before its document: lengths around the edges of tiles, and all widths of
+ * heads. */
 TEST(causal_attention_has_the_bits_of_the_definition)
 {
     static const struct {
         int seq, dim;
-    } shapes[] = {{1, 8}, {15, 64}, {16, 8}, {17, 96}, {31, 72}, {32, 64}, {33, 128}, {63, 96}, {64, 64}, {65, 8}, {65, 96}, {66, 256},
-                  {127, 64}, {128, 128}, {129, 96}, {191, 72}, {192, 64}, {193, 8}, {257, 64}};
+    } shapes[] = {{1, 8},    {15, 64},  {16, 8},   {17, 96}, {31, 72},  {32, 64},  {33, 128},
+                  {63, 96},  {64, 64},  {65, 8},   {65, 96}, {66, 256}, {127, 64}, {128, 128},
+                  {129, 96}, {191, 72}, {192, 64}, {193, 8}, {257, 64}};
     unsigned mix = 0;
     open_device();
     for (int i = 0; i < COUNT(shapes); i++, mix++) {
-        struct sample s = {1 + (i % 5 == 2), shapes[i].seq, 1 + i % 2, shapes[i].dim, values_of(shapes[i].seq, mix), CAUSAL,
-                           i % 3 ? 0.1f : 0.0f, mix % 7 == 3, 0};
-        for (int documents = 0; documents < 2 && (!shim->checked || shapes[i].seq < 70); documents++, s.keys = DOCUMENTS)
+        struct sample s = {
+            1 + (i % 5 == 2),    shapes[i].seq, 1 + i % 2, shapes[i].dim, values_of(shapes[i].seq, mix), CAUSAL,
+            i % 3 ? 0.1f : 0.0f, mix % 7 == 3,  0};
+        for (int documents = 0; documents < 2 && (!shim->checked || shapes[i].seq < 70);
+             documents++, s.keys = DOCUMENTS)
             if (shim->checked ? documents == i % 2 || tap_long() : gpu_turn(gpu_here(NULL), mix + (unsigned)documents))
                 run(&s, mix);
     }
@@ -382,15 +404,18 @@ TEST(long_documents_have_the_bits_of_the_definition)
  * the end of a tile waits for copies of the former. Backward every sample has a key (see rp_attention). */
 TEST(a_sample_without_keys_leaves_the_next_one_alone)
 {
-    static const struct sample samples[] = {{3, 70, 2, 64, PLAIN, EMPTY, 0.1f, 0, 1}, {3, 33, 2, 33, PLAIN, EMPTY, 0.0f, 1, 1},
-                                            {3, 33, 2, 80, PLAIN, EMPTY, 0.0f, 0, 1}, {3, 17, 2, 130, PLAIN, EMPTY, 0.1f, 0, 1}};
+    static const struct sample samples[] = {{3, 70, 2, 64, PLAIN, EMPTY, 0.1f, 0, 1},
+                                            {3, 33, 2, 33, PLAIN, EMPTY, 0.0f, 1, 1},
+                                            {3, 33, 2, 80, PLAIN, EMPTY, 0.0f, 0, 1},
+                                            {3, 17, 2, 130, PLAIN, EMPTY, 0.1f, 0, 1}};
     open_device();
     for (int i = 0; i < COUNT(samples); i++)
         run(&samples[i], 0);
 }
 
-/* LONG=1: what only other lengths and widths reach. Masks of many keys of which few are attended to, dropout for keys that no query of a
- * tile attends to, and for all widths of streams tiles that are copied in fours and end within a stage. */
+/* LONG=1: what only other lengths and widths reach. Masks of many keys of which few are attended to, dropout for keys
+ * that no query of a tile attends to, and for all widths of streams tiles that are copied in fours and end within a
+ * stage. */
 TEST(long_sequences_have_the_bits_of_the_definition)
 {
     static const struct sample samples[] = {
@@ -428,8 +453,8 @@ TEST(the_kernel_fits_the_gpu_and_the_batch)
         const struct rp_attention a = {.batch = cases[i].heads / 12, .heads = 12, .seq = cases[i].seq, .head_dim = 64};
         int f, b;
         rp_cuda_attention_rows(&c, &a, &f, &b);
-        CHECK(f == cases[i].forward && b == cases[i].backward, "%s, %d heads of %d: forward %d, backward %d", cases[i].gpu, cases[i].heads,
-              cases[i].seq, f, b);
+        CHECK(f == cases[i].forward && b == cases[i].backward, "%s, %d heads of %d: forward %d, backward %d",
+              cases[i].gpu, cases[i].heads, cases[i].seq, f, b);
     }
 }
 
@@ -530,7 +555,8 @@ TEST(the_workspace_is_bounded)
     }
 }
 
-/* With what the GPUs since V100 give a block: there is a kernel for 8192 tokens and every width of heads, except the widest on a T4. */
+/* With what the GPUs since V100 give a block: there is a kernel for 8192 tokens and every width of heads, except the
+ * widest on a T4. */
 TEST(a_kernel_fits_whatever_is_supported)
 {
     static const size_t bytes[] = {98304, 65536, 166912, 101376, 232448};
@@ -541,19 +567,22 @@ TEST(a_kernel_fits_whatever_is_supported)
         const struct rp_cuda c = {.gpu.shared_max = has, .multiprocessors = 40};
         const struct rp_attention a = {.batch = 1, .seq = seq, .heads = 2, .head_dim = dim, .causal = 1};
         const struct sample s = {.seq = seq, .dim = dim};
-        struct rp_op_use u = {.op = RP_OP_attention_forward, .batch = 1, .seq = seq, .heads = 2, .head_dim = dim, .causal = 1};
+        struct rp_op_use u = {
+            .op = RP_OP_attention_forward, .batch = 1, .seq = seq, .heads = 2, .head_dim = dim, .causal = 1};
         struct rp_err e = {0};
         int ids[2];
         rp_cuda_attention_rows(&c, &a, &ids[0], &ids[1]);
         if (has == 65536 && dim == 256 && seq > 512) {
-            CHECK(rp_cuda_supports(&c.gpu, RP_NUMERICS_fp32_1, &u, &e) < 0 && e.code == RP_UNAVAILABLE && !ids[0], "kernel %d", ids[0]);
+            CHECK(rp_cuda_supports(&c.gpu, RP_NUMERICS_fp32_1, &u, &e) < 0 && e.code == RP_UNAVAILABLE && !ids[0],
+                  "kernel %d", ids[0]);
             continue;
         }
         CHECK(rp_cuda_supports(&c.gpu, RP_NUMERICS_fp32_1, &u, &e) == 0, "%zu: %s", has, e.msg);
         CHECK(ids[0] && forward_shared(&s, ids[0]) <= has, "kernel %d for %d keys of %d columns", ids[0], seq, dim);
         u.op = RP_OP_attention_backward;
         CHECK(rp_cuda_supports(&c.gpu, RP_NUMERICS_fp32_1, &u, &e) == 0, "%zu: %s", has, e.msg);
-        CHECK(ids[1] && backward_shared(&s, ids[1]) <= has, "kernel %d for %d keys of %d columns, backward", ids[1], seq, dim);
+        CHECK(ids[1] && backward_shared(&s, ids[1]) <= has, "kernel %d for %d keys of %d columns, backward", ids[1],
+              seq, dim);
     }
 }
 
@@ -569,6 +598,7 @@ TEST(the_device_is_asked_before_it_is_opened)
           "%zu bytes, %s", workspace, e.msg);
     u.seq = 8192;
     u.head_dim = 4096;
-    CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) < 0 && e.code == RP_UNAVAILABLE, "code %d", e.code);
+    CHECK(rp_backend_ask(&rp_backend_cuda, &o, &u, 1, &workspace, &e) < 0 && e.code == RP_UNAVAILABLE, "code %d",
+          e.code);
     CHECK(rp_backend_open(&rp_backend_cuda, &o, &u, 1, &e) == NULL && e.code == RP_UNAVAILABLE, "code %d", e.code);
 }

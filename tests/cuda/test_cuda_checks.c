@@ -1,5 +1,5 @@
-/* Every operation with each access to memory checked (tests/shim/check.c), at small sizes; and that the checks find what they are for.
- * shims: checked checked700 */
+/* Every operation with each access to memory checked (tests/shim/check.c), at small sizes; and that the checks find
+ * what they are for. shims: checked checked700 */
 #include "ops/op_check.h"
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
@@ -13,7 +13,8 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
-/* What the kernel of planted.cu comes to, on 64 floats: "" for nothing, else what the shim says. In a process of its own: a fault stays. */
+/* What the kernel of planted.cu comes to, on 64 floats: "" for nothing, else what the shim says. In a process of its
+ * own: a fault stays. */
 static void launch(const char *kernel, char *said, size_t size)
 {
     int in[2], status;
@@ -91,14 +92,15 @@ static const struct rp_op_shape shapes[] = {
      .conv = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}},
     {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3,
      .conv = {2, 9, 7, 5, 9, 7, 5, 3, 3, 1, 1, 1}},
-    {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64, .dropout = 0.1f, .variant = 6,
-     .conv = {1, 11, 10, 16, 6, 5, 16, 3, 3, 2, 1, 1}},
-    {.rows = 130, .width = 77, .depth = 70, .segment = 30, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80, .dropout = 0.5f, .in_place = 1,
-     .variant = 13, .conv = {1, 2, 2, 460, 2, 2, 460, 3, 3, 1, 1, 1}}, /* sums in segments */
-    {.rows = 70, .width = 132, .depth = 64, .segment = 16, .batch = 1, .seq = 140, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 1,
-     .conv = {1, 66, 65, 8, 66, 65, 8, 3, 3, 1, 1, 1}}, /* groups of rows */
-    {.rows = 200, .width = 768, .depth = 20, .batch = 1, .seq = 64, .heads = 1, .head_dim = 64, .variant = 2, .offset = 1,
-     .conv = {2, 8, 9, 68, 8, 9, 68, 1, 1, 1, 0, 0}},
+    {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64,
+     .dropout = 0.1f, .variant = 6, .conv = {1, 11, 10, 16, 6, 5, 16, 3, 3, 2, 1, 1}},
+    {.rows = 130, .width = 77, .depth = 70, .segment = 30, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80,
+     .dropout = 0.5f, .in_place = 1, .variant = 13,
+     .conv = {1, 2, 2, 460, 2, 2, 460, 3, 3, 1, 1, 1}}, /* sums in segments */
+    {.rows = 70, .width = 132, .depth = 64, .segment = 16, .batch = 1, .seq = 140, .heads = 1, .head_dim = 64,
+     .dropout = 0.1f, .variant = 1, .conv = {1, 66, 65, 8, 66, 65, 8, 3, 3, 1, 1, 1}}, /* groups of rows */
+    {.rows = 200, .width = 768, .depth = 20, .batch = 1, .seq = 64, .heads = 1, .head_dim = 64, .variant = 2,
+     .offset = 1, .conv = {2, 8, 9, 68, 8, 9, 68, 1, 1, 1, 0, 0}},
 };
 
 TEST(no_operation_has_a_race_or_leaves_its_memory)

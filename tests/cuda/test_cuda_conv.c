@@ -47,8 +47,8 @@ static int compare(struct rp_cuda *c, const struct rp_conv *v, int offset, unsig
 }
 
 /* Fewer rows than k-steps of a tile; images of fewer, so that one tile has several images and rows of them, without and
- * with a stride; exactly one group; a group and two rows; channels without alignment; the largest window. With checks of
- * every access: only the third. */
+ * with a stride; exactly one group; a group and two rows; channels without alignment; the largest window. With checks
+ * of every access: only the third. */
 enum { CHECKED = 2 };
 static const struct rp_conv windows[] = {
     CONV(1, 3, 2, 8, 3, 2, 12, 3, 3, 1, 1, 1),   CONV(60, 3, 3, 8, 3, 3, 12, 3, 3, 1, 1, 1),
@@ -78,8 +78,8 @@ TEST(each_tile_of_windows_in_each_mode_has_the_bits_of_the_definition)
     c->conv_forced = c->gemm_forced.mode = 0;
 }
 
-/* Windows of one pixel: two chains; one row more than a group; a row more than two groups, and channels without alignment.
- * The first fits every tile; of the others some do not, and then another one is taken. */
+/* Windows of one pixel: two chains; one row more than a group; a row more than two groups, and channels without
+ * alignment. The first fits every tile; of the others some do not, and then another one is taken. */
 static const struct rp_conv pixels[] = {
     CONV(9, 8, 8, 200, 8, 8, 196, 1, 1, 1, 0, 0), CONV(17, 241, 1, 132, 241, 1, 68, 1, 1, 1, 0, 0),
     CONV(3, 2731, 1, 8, 2731, 1, 5, 1, 1, 1, 0, 0),

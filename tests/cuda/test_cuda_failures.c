@@ -1,5 +1,5 @@
-/* Every call of the driver fails once, or from some moment on, in a process of its own: a message that names what was done, nothing kept,
- * no crash. timeout: 120 */
+/* Every call of the driver fails once, or from some moment on, in a process of its own: a message that names what was
+ * done, nothing kept, no crash. timeout: 120 */
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
 
@@ -17,14 +17,16 @@ static int use_device(struct rp_err *err)
     if (!dev)
         return -1;
     const struct rp_backend *b = dev->backend;
-    float *x = b->block(dev, RP_CLASS_PARAMETERS, sizeof host, err), *y = x ? b->block(dev, RP_CLASS_GRADIENTS, sizeof host, err) : NULL;
+    float *x = b->block(dev, RP_CLASS_PARAMETERS, sizeof host, err),
+          *y = x ? b->block(dev, RP_CLASS_GRADIENTS, sizeof host, err) : NULL;
     int failed = !y || b->upload(dev, x, host, sizeof host, err) < 0;
     uint64_t ns, reserved, taken;
     failed = failed || b->time_begin(dev, err) < 0;
     if (!failed) {
         dev->op->fill(dev, y, 2.0f, FLOATS);
         dev->op->add(dev, y, y, x, FLOATS);
-        failed = b->sync(dev, err) < 0 || b->download(dev, host, y, sizeof host, err) < 0 || b->time_end(dev, &ns, err) < 0;
+        failed =
+            b->sync(dev, err) < 0 || b->download(dev, host, y, sizeof host, err) < 0 || b->time_end(dev, &ns, err) < 0;
     }
     if (!failed && (host[0] != 2.0f || host[FLOATS - 1] != 2.0f))
         failed = rp_fail(err, RP_MISMATCH, "the sum is wrong") < 0;
@@ -131,7 +133,8 @@ TEST(each_function_fails_once)
         snprintf(text, sizeof text, "%s:1:2", functions[i]); /* CUDA_ERROR_OUT_OF_MEMORY */
         struct outcome o = play("SHIM_FAIL", text);
         CHECK(o.status == 0 || o.status == 1, "%s: status %d", text, o.status);
-        CHECK(o.status == 0 || (strstr(o.err.msg, "OUT_OF_MEMORY") && strstr(o.err.msg, "smaller batch")), "%s: '%s'", text, o.err.msg);
+        CHECK(o.status == 0 || (strstr(o.err.msg, "OUT_OF_MEMORY") && strstr(o.err.msg, "smaller batch")), "%s: '%s'",
+              text, o.err.msg);
         CHECK(o.kept == 0, "%s: %ld kept", text, o.kept);
     }
 }

@@ -1,5 +1,6 @@
-/* The matrix product on the GPU in every way it can be done: each tile of gemm.def, each way to add segments, on shapes that fit no tile,
- * aligned and not. All give the bits of the definition, write nothing else, and leave the semaphores at 0.
+/* The matrix product on the GPU in every way it can be done: each tile of gemm.def, each way to add segments, on shapes
+ * that fit no tile, aligned and not. All give the bits of the definition, write nothing else, and leave the semaphores
+ * at 0.
  * shims: 800 700 checked checked700 */
 #define RP_STORED_TYPE float
 #include "tests/cuda/gpu.h"
@@ -90,9 +91,10 @@ static void fill(struct rp_dev *dev, int kind)
 static struct rp_gemm product(const struct sample *s, int there)
 {
 #define OF(x) (there ? (x).there : (x).here)
-    struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .segment = s->segment, .a = OF(a_data) + s->offset,
-                        .lda = pitch(s->ta ? s->m : s->k, s->slack), .b = OF(b_data) + s->offset,
-                        .ldb = pitch(s->tb ? s->k : s->n, s->slack), .c = OF(c_data) + 64 + s->offset, .ldc = pitch(s->n, s->slack),
+    struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .segment = s->segment,
+                        .a = OF(a_data) + s->offset, .lda = pitch(s->ta ? s->m : s->k, s->slack),
+                        .b = OF(b_data) + s->offset, .ldb = pitch(s->tb ? s->k : s->n, s->slack),
+                        .c = OF(c_data) + 64 + s->offset, .ldc = pitch(s->n, s->slack),
                         .bias = s->bias ? OF(bias_data) + s->offset : NULL, .ldadd = pitch(s->n, s->slack)};
     if (s->add)
         g.add = s->in_place ? g.c : OF(add_data) + s->offset;
@@ -100,7 +102,8 @@ static struct rp_gemm product(const struct sample *s, int there)
 }
 
 /* In a block of its own with nothing behind it, for the checks of accesses: *block is to be given back. */
-static const float *tight(struct rp_dev *dev, const struct matrix *x, long offset, long rows, long columns, long ld, void **block)
+static const float *tight(struct rp_dev *dev, const struct matrix *x, long offset, long rows, long columns, long ld,
+                          void **block)
 {
     struct rp_err e = {0};
     size_t n = (size_t)(offset + (rows - 1) * ld + columns);
@@ -146,10 +149,12 @@ static struct rp_cuda_gemm compare(struct rp_dev *dev, const struct sample *s, s
         }
     for (int i = 0; i < RP_CUDA_SEMAPHORES; i++)
         bad += semaphores[i] != 0;
-    CHECK(bad == 0, "%s, %s, %d x %d x %d, segment %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, order %d late %d "
-          "resident %d: %zu differ, the first at %zu", rp_cuda_gemm_tile(c, c->gemm_done.tile, &usable), modes[c->gemm_done.mode],
-          s->m, s->n, s->k, s->segment, s->ta, s->tb, s->slack, s->offset, s->bias, s->add, s->in_place, (int)shim->order, shim->late,
-          shim->resident, bad, first);
+    CHECK(bad == 0,
+          "%s, %s, %d x %d x %d, segment %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, order %d "
+          "late %d resident %d: %zu differ, the first at %zu",
+          rp_cuda_gemm_tile(c, c->gemm_done.tile, &usable), modes[c->gemm_done.mode], s->m, s->n, s->k, s->segment,
+          s->ta, s->tb, s->slack, s->offset, s->bias, s->add, s->in_place, (int)shim->order, shim->late, shim->resident,
+          bad, first);
     return c->gemm_done;
 }
 
@@ -170,7 +175,8 @@ static void all_ways(struct rp_dev *dev, struct sample s, int (*done)[MODES + 1]
 {
     int usable;
     for (int tile = 1; rp_cuda_gemm_tile(rp_cuda_of(dev), tile, &usable); tile++)
-        for (int mode = 1; mode <= (s.segment && s.segment < s.k ? MODES : 1) && usable && suits(dev, tile, &s); mode++) {
+        for (int mode = 1; mode <= (s.segment && s.segment < s.k ? MODES : 1) && usable && suits(dev, tile, &s);
+             mode++) {
             s.bias = ++*mix % 3 == 1;
             s.add = *mix % 4 > 1;
             s.in_place = *mix % 8 > 4;
@@ -195,20 +201,23 @@ TEST(every_tile_in_every_way_has_the_bits_of_the_definition)
     for (int i = 0; i < (shim->checked ? 1 : COUNT(shapes)); i++)
         for (int form = 0; form < 4; form++)
             for (int slack = 0; slack < 3; slack++) {
-                int as_none = slack == 1 && (shapes[i].m | shapes[i].n | shapes[i].k) % 4 == 0, long_ones = shapes[i].k > 1000;
+                int as_none = slack == 1 && (shapes[i].m | shapes[i].n | shapes[i].k) % 4 == 0,
+                    long_ones = shapes[i].k > 1000;
                 if (!shim->checked && !gpu_turn(dev, (unsigned)(i + form / 2 + slack)))
                     continue;
                 if (as_none || (long_ones && slack != form % 3) || (shim->checked && slack != (form & 1 ? 2 : 0)))
                     continue;
                 struct sample s = {.m = shapes[i].m, .n = shapes[i].n, .k = shapes[i].k, .segment = shapes[i].segment,
-                                   .ta = form >> 1, .tb = form & 1, .slack = slack, .offset = slack == 2 ? 1 + i % 3 : 0};
+                                   .ta = form >> 1, .tb = form & 1, .slack = slack,
+                                   .offset = slack == 2 ? 1 + i % 3 : 0};
                 all_ways(dev, s, done, &mix);
             }
     const char *name;
     int usable, all = 0;
     for (int tile = 1; (name = rp_cuda_gemm_tile(rp_cuda_of(dev), tile, &usable)) != NULL; tile++)
         for (int mode = 1; mode <= MODES; mode++) {
-            CHECK(!usable || done[tile][mode] >= (tap_long() && !shim->checked ? 3 : 1), "%s %s: done %d times", name, modes[mode], done[tile][mode]);
+            CHECK(!usable || done[tile][mode] >= (tap_long() && !shim->checked ? 3 : 1), "%s %s: done %d times", name,
+                  modes[mode], done[tile][mode]);
             all += done[tile][mode];
         }
     printf("# %d products\n", all);
@@ -225,7 +234,9 @@ TEST(a_zero_has_one_sign_and_what_is_not_finite_stays_in_its_row)
         fill(dev, kind);
         for (int form = 0; form < 4; form++)
             if (gpu_turn(dev, (unsigned)(kind + form / 2)))
-                all_ways(dev, (struct sample){.m = 193, .n = 196, .k = 40, .segment = 18, .ta = form >> 1, .tb = form & 1}, done, &mix);
+                all_ways(dev,
+                         (struct sample){.m = 193, .n = 196, .k = 40, .segment = 18, .ta = form >> 1, .tb = form & 1},
+                         done, &mix);
     }
 }
 
@@ -238,7 +249,8 @@ TEST(one_chain_is_added_to_its_own_result)
     fill(dev, RANDOM);
     for (int tile = 1; rp_cuda_gemm_tile(rp_cuda_of(dev), tile, &usable); tile++)
         for (int form = 0; form < 4; form++, mix++) {
-            const struct sample s = {.m = 200, .n = 196, .k = 64, .segment = 64, .ta = form >> 1, .tb = form & 1, .add = 1, .in_place = 1};
+            const struct sample s = {
+                .m = 200, .n = 196, .k = 64, .segment = 64, .ta = form >> 1, .tb = form & 1, .add = 1, .in_place = 1};
             if (usable && suits(dev, tile, &s) && !(shim->checked && form != 2))
                 CHECK(compare(dev, &s, (struct rp_cuda_gemm){.tile = tile}, mix).tile == tile, "tile %d", tile);
         }
@@ -252,8 +264,8 @@ TEST(a_long_product_added_to_itself_is_done_in_bands)
     size_t workspace = c->workspace_bytes;
     fill(dev, RANDOM);
     for (unsigned mix = 0; mix < 12; mix++) {
-        struct sample s = {.m = 300, .n = 132, .k = 70, .segment = 30, .ta = mix >> 1 & 1, .tb = mix & 1, .bias = 1, .add = 1,
-                           .in_place = 1};
+        struct sample s = {.m = 300, .n = 132, .k = 70, .segment = 30, .ta = mix >> 1 & 1, .tb = mix & 1, .bias = 1,
+                           .add = 1, .in_place = 1};
         c->workspace_bytes = mix % 3 ? 70 * 132 * sizeof(float) : 3 * 132 * sizeof(float);
         compare(dev, &s, (struct rp_cuda_gemm){.mode = (int)(1 + mix % 3)}, mix);
     }
@@ -300,8 +312,8 @@ TEST(rotation_takes_every_way)
             CHECK(!usable || done[tile][mode], "%s %s", rp_cuda_gemm_tile(c, tile, &usable), modes[mode]);
 }
 
-/* What is chosen for the products of BERT-base: batch 32 of length 128 and its head; forward, gradients of data and of weights. Every
- * choice has the same bits: a line that changes here is a decision about speed. */
+/* What is chosen for the products of BERT-base: batch 32 of length 128 and its head; forward, gradients of data and of
+ * weights. Every choice has the same bits: a line that changes here is a decision about speed. */
 TEST(choices)
 {
     static const struct {
@@ -325,16 +337,20 @@ TEST(choices)
          {"64x128_nt whole", "64x128_nt whole", "64x128_nn whole", "64x128_tn serial", "64x128_tn serial",
           "64x128_nt whole", "64x128_nn serial", "64x128_tn1 whole", "32x32 whole"}},
     };
-    static const struct rp_gemm products[] = {
-        {.tb = 1, .m = 4096, .n = 2304, .k = 768}, {.tb = 1, .m = 4096, .n = 768, .k = 3072}, {.m = 4096, .n = 768, .k = 2304},
-        {.ta = 1, .m = 768, .n = 768, .k = 4096, .segment = 512}, {.ta = 1, .m = 3072, .n = 768, .k = 12288, .segment = 512},
-        {.tb = 1, .m = 640, .n = 30522, .k = 768}, {.m = 640, .n = 768, .k = 30522, .segment = 2048},
-        {.ta = 1, .m = 30522, .n = 768, .k = 640, .segment = 512}, {.tb = 1, .m = 32, .n = 2, .k = 768}};
+    static const struct rp_gemm products[] = {{.tb = 1, .m = 4096, .n = 2304, .k = 768},
+                                              {.tb = 1, .m = 4096, .n = 768, .k = 3072},
+                                              {.m = 4096, .n = 768, .k = 2304},
+                                              {.ta = 1, .m = 768, .n = 768, .k = 4096, .segment = 512},
+                                              {.ta = 1, .m = 3072, .n = 768, .k = 12288, .segment = 512},
+                                              {.tb = 1, .m = 640, .n = 30522, .k = 768},
+                                              {.m = 640, .n = 768, .k = 30522, .segment = 2048},
+                                              {.ta = 1, .m = 30522, .n = 768, .k = 640, .segment = 512},
+                                              {.tb = 1, .m = 32, .n = 2, .k = 768}};
     for (int i = 0; i < COUNT(gpus); i++)
         for (int j = 0; j < COUNT(products); j++) {
             struct rp_cuda_image image = {.arch = gpus[i].arch};
-            struct rp_cuda c = {.image = &image, .multiprocessors = gpus[i].multiprocessors, .gpu.shared_max = (size_t)gpus[i].shared,
-                                .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
+            struct rp_cuda c = {.image = &image, .multiprocessors = gpus[i].multiprocessors,
+                                .gpu.shared_max = (size_t)gpus[i].shared, .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
             struct rp_gemm g = products[j];
             char text[64];
             int usable;
@@ -343,8 +359,8 @@ TEST(choices)
             g.ldc = g.n;
             struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g, 0);
             snprintf(text, sizeof text, "%s %s", rp_cuda_gemm_tile(&c, how.tile, &usable), modes[how.mode]);
-            CHECK(usable && strcmp(text, gpus[i].chosen[j]) == 0, "%s, %d x %d x %d: %s, not %s", gpus[i].gpu, g.m, g.n, g.k, text,
-                  gpus[i].chosen[j]);
+            CHECK(usable && strcmp(text, gpus[i].chosen[j]) == 0, "%s, %d x %d x %d: %s, not %s", gpus[i].gpu, g.m, g.n,
+                  g.k, text, gpus[i].chosen[j]);
         }
 }
 

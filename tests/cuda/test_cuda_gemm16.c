@@ -1,11 +1,13 @@
-/* GEMM in mixed precision on the GPU: every tile of gemm16.def, both formats, in the arithmetic of each family, on shapes that fit no tile,
- * aligned and not, and with segments of k. All give the bits of ops/reference_low.inc.h and write nothing else.
+/* GEMM in mixed precision on the GPU: every tile of gemm16.def, both formats, in the arithmetic of each family, on
+ * shapes that fit no tile, aligned and not, and with segments of k. All give the bits of ops/reference_low.inc.h and
+ * write nothing else.
  * timeout: 600
  * shims: 800 700 ptx */
 #include "tests/cuda/families.h"
 #include "ops/tensor_probe.h"
 
-/* slack: pitches beyond the rows: 0 none, 1 to the next multiple of 8, 2 odd; offset: of every matrix, in numbers; kind: of A and B */
+/* slack: pitches beyond the rows: 0 none, 1 to the next multiple of 8, 2 odd; offset: of every matrix, in numbers;
+ * kind: of A and B */
 struct sample {
     int m, n, k, ta, tb, slack, offset, bias, add, in_place, f32;
     int kind;
@@ -23,8 +25,9 @@ static int compare(const struct sample *s, int tile)
     struct rp_cuda *c = rp_cuda_of(dev);
     struct rp_dev reference = {.op = &rp_reference_ops, .numerics = dev->numerics};
     const size_t o = (size_t)s->offset, front = 64 + o;
-    struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .lda = pitch(s->ta ? s->m : s->k, s->slack),
-                        .ldb = pitch(s->tb ? s->k : s->n, s->slack), .ldc = pitch(s->n, s->slack)};
+    struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k,
+                        .lda = pitch(s->ta ? s->m : s->k, s->slack), .ldb = pitch(s->tb ? s->k : s->n, s->slack),
+                        .ldc = pitch(s->n, s->slack)};
     g.ldadd = g.ldc;
     const size_t all = front + (size_t)s->m * (size_t)g.ldc + 64;
     int usable;
@@ -40,7 +43,8 @@ static int compare(const struct sample *s, int tile)
     if (s->bias)
         g.bias = bias_data.value + o, there.bias = moved(&bias_data, o, 1);
     if (s->add)
-        g.add = s->in_place ? g.c : add_data.value + front, there.add = s->in_place ? there.c : moved(&add_data, front, s->f32);
+        g.add = s->in_place ? g.c : add_data.value + front,
+        there.add = s->in_place ? there.c : moved(&add_data, front, s->f32);
     if (s->f32) {
         g.c32 = g.c, there.c32 = there.c, g.add32 = g.add, there.add32 = there.add;
         g.c = there.c = NULL;
@@ -52,17 +56,20 @@ static int compare(const struct sample *s, int tile)
     rp_reference_ops.gemm(&reference, &g);
     size_t first;
     const size_t bad = count_wrong(&c_data, all, s->f32, &first);
-    CHECK(bad == 0, "%s, %s: %d x %d x %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, fp32 %d, kind %d, order %d late %d: "
-          "%zu differ, the first at %ld, %ld: %a, expected %a", rp_numerics_name(dev->numerics),
-          rp_cuda_gemm16_tile(c, c->gemm_done.tile, &usable), s->m, s->n, s->k, s->ta, s->tb, s->slack, s->offset, s->bias, s->add, s->in_place,
-          s->f32, s->kind, (int)shim->order, shim->late, bad, ((long)first - (long)front) / g.ldc, ((long)first - (long)front) % g.ldc,
-          fetched(&c_data, first, s->f32), (double)c_data.value[first]);
+    CHECK(bad == 0,
+          "%s, %s: %d x %d x %d, ta %d tb %d, slack %d offset %d, bias %d add %d in place %d, fp32 %d, kind %d, order "
+          "%d late %d: %zu differ, the first at %ld, %ld: %a, expected %a",
+          rp_numerics_name(dev->numerics), rp_cuda_gemm16_tile(c, c->gemm_done.tile, &usable), s->m, s->n, s->k, s->ta,
+          s->tb, s->slack, s->offset, s->bias, s->add, s->in_place, s->f32, s->kind, (int)shim->order, shim->late, bad,
+          ((long)first - (long)front) / g.ldc, ((long)first - (long)front) % g.ldc, fetched(&c_data, first, s->f32),
+          (double)c_data.value[first]);
     return c->gemm_done.tile;
 }
 
 /* ---- what is compared in one arithmetic ---- */
 
-static const int sizes[][3] = {{200, 196, 100}, {65, 70, 33}, {1, 1, 1}, {130, 129, 64}, {5, 300, 40}, {300, 3, 17}, {16, 24, 0}};
+static const int sizes[][3] = {{200, 196, 100}, {65, 70, 33}, {1, 1, 1},  {130, 129, 64},
+                               {5, 300, 40},    {300, 3, 17}, {16, 24, 0}};
 
 /* only: "" or what the names of the tiles begin with */
 static void compare_tiles(int is_short, const char *only)
@@ -71,25 +78,32 @@ static void compare_tiles(int is_short, const char *only)
     int usable;
     const char *name;
     for (int tile = 1; (name = rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable)); tile++)
-        for (int i = is_short ? tile % COUNT(sizes) : 0; usable && strncmp(name, only, strlen(only)) == 0 && i < COUNT(sizes); i += is_short ? 3 : 1)
+        for (int i = is_short ? tile % COUNT(sizes) : 0;
+             usable && strncmp(name, only, strlen(only)) == 0 && i < COUNT(sizes); i += is_short ? 3 : 1)
             for (int slack = is_short ? (tile + i) % 3 : 0; slack < 3; slack += is_short ? 3 : 1) {
                 const char *form = strchr(name, '_');
-                const struct sample s = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .ta = form[1] == 't', .tb = form[2] == 't',
-                                         .slack = slack, .offset = slack == 2 ? 1 + i : 0, .bias = (tile + i + slack) % 3 == 1,
-                                         .add = (tile + i) % 4 > 1, .in_place = (tile + i) % 4 > 2, .f32 = (tile + slack) % 2};
+                const struct sample s = {.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2], .ta = form[1] == 't',
+                                         .tb = form[2] == 't', .slack = slack, .offset = slack == 2 ? 1 + i : 0,
+                                         .bias = (tile + i + slack) % 3 == 1, .add = (tile + i) % 4 > 1,
+                                         .in_place = (tile + i) % 4 > 2, .f32 = (tile + slack) % 2};
                 done[tile] += compare(&s, tile) == tile;
             }
     for (int tile = 1; (name = rp_cuda_gemm16_tile(rp_cuda_of(dev), tile, &usable)); tile++)
-        CHECK(!usable || strncmp(name, only, strlen(only)) != 0 || done[tile] >= (is_short ? 1 : 3), "%s was used %d times", name, done[tile]);
+        CHECK(!usable || strncmp(name, only, strlen(only)) != 0 || done[tile] >= (is_short ? 1 : 3),
+              "%s was used %d times", name, done[tile]);
 }
 
-/* Sums of segments: in order where k is longer than a chain may be, in a tree for a weight gradient; with little workspace. */
+/* Sums of segments: in order where k is longer than a chain may be, in a tree for a weight gradient; with little
+ * workspace. */
 static void compare_segments(int tile)
 {
     static const struct sample samples[] = {
-        {.m = 20, .n = 24, .k = 8300, .tb = 1, .bias = 1, .add = 1, .in_place = 1}, {.m = 7, .n = 9, .k = 24577, .slack = 2, .f32 = 1},
-        {.m = 40, .n = 30, .k = 4100, .ta = 1, .f32 = 1, .slack = 1},               {.m = 9, .n = 8, .k = 33000, .ta = 1, .f32 = 1, .add = 1},
-        {.m = 33, .n = 17, .k = 2048, .ta = 1, .f32 = 1, .offset = 1, .add = 1, .in_place = 1}, {.m = 30, .n = 31, .k = 2047, .ta = 1},
+        {.m = 20, .n = 24, .k = 8300, .tb = 1, .bias = 1, .add = 1, .in_place = 1},
+        {.m = 7, .n = 9, .k = 24577, .slack = 2, .f32 = 1},
+        {.m = 40, .n = 30, .k = 4100, .ta = 1, .f32 = 1, .slack = 1},
+        {.m = 9, .n = 8, .k = 33000, .ta = 1, .f32 = 1, .add = 1},
+        {.m = 33, .n = 17, .k = 2048, .ta = 1, .f32 = 1, .offset = 1, .add = 1, .in_place = 1},
+        {.m = 30, .n = 31, .k = 2047, .ta = 1},
         {.m = 12, .n = 5, .k = 4100, .ta = 1, .tb = 1, .bias = 1},
     };
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -105,7 +119,10 @@ static void compare_extremes(void)
 {
     for (int kind = UNDERFLOW; kind <= INFINITE; kind++)
         for (int form = tap_long() ? 0 : kind & 1; form < 4; form += tap_long() ? 1 : 2)
-            compare(&(struct sample){.m = 70, .n = 66, .k = 40, .ta = form >> 1, .tb = form & 1, .f32 = kind == UNDERFLOW, .kind = kind}, 0);
+            compare(
+                &(struct sample){
+                    .m = 70, .n = 66, .k = 40, .ta = form >> 1, .tb = form & 1, .f32 = kind == UNDERFLOW, .kind = kind},
+                0);
 }
 
 static void compare_all(int is_short)
@@ -131,16 +148,16 @@ static void prove_others(int is_short)
     (void)is_short;
     check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
     rp_tc_probe_digest(digest, dev->numerics);
-    CHECK(strcmp(proof->outcome, "proved") == 0 && strcmp(proof->sums_sha256, digest) == 0 && proof->edges == 0, "%s: %s, %s, %d edges",
-          rp_numerics_name(dev->numerics), proof->outcome, proof->sums_sha256, proof->edges);
+    CHECK(strcmp(proof->outcome, "proved") == 0 && strcmp(proof->sums_sha256, digest) == 0 && proof->edges == 0,
+          "%s: %s, %s, %d edges", rp_numerics_name(dev->numerics), proof->outcome, proof->sums_sha256, proof->edges);
     rp_cuda_of(dev)->workspace_bytes = 1 << 20;
     check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
     CHECK(strcmp(proof->outcome, "unproven") == 0 && !*proof->sums_sha256, "without memory: %s", proof->outcome);
     rp_cuda_of(dev)->workspace_bytes = workspace;
     for (int i = 0; i < COUNT(others); i++) {
         shim->other = others[i];
-        CHECK(rp_cuda_prove(rp_cuda_of(dev), &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "do not compute as"), "%s, other %d: %s",
-              rp_numerics_name(dev->numerics), i, e.msg);
+        CHECK(rp_cuda_prove(rp_cuda_of(dev), &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "do not compute as"),
+              "%s, other %d: %s", rp_numerics_name(dev->numerics), i, e.msg);
     }
     if (arithmetic()->format == RP_TC_BF16) { /* which training does not meet */
         shim->other = (struct rp_tc){own.products, own.bits, own.floor + 1};

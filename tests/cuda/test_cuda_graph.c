@@ -13,7 +13,8 @@ static float round_of(struct rp_dev *dev, float *x, float *y, float value)
     dev->op->fill(dev, y, value, N);
     for (int i = 1; i < LAUNCHES; i++)
         dev->op->add(dev, y, y, x, N);
-    CHECK(dev->backend->sync(dev, &err) == 0 && dev->backend->download(dev, host, y, sizeof host, &err) == 0, "%s", err.msg);
+    CHECK(dev->backend->sync(dev, &err) == 0 && dev->backend->download(dev, host, y, sizeof host, &err) == 0, "%s",
+          err.msg);
     return host[N - 1];
 }
 

@@ -1,6 +1,6 @@
-/* Tensors of more than 2^31 elements, as the largest batch of a GPU with 141 GB has them: no offset and no grid is cut to 32 bits. The
- * memory is only addresses; of each grid the last blocks run, and what they make of the last rows is what a small tensor with the same
- * rows gives. timeout: 120 */
+/* Tensors of more than 2^31 elements, as the largest batch of a GPU with 141 GB has them: no offset and no grid is cut
+ * to 32 bits. The memory is only addresses; of each grid the last blocks run, and what they make of the last rows is
+ * what a small tensor with the same rows gives. timeout: 120 */
 #define RP_STORED_TYPE float
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
@@ -77,8 +77,8 @@ static int same_end(const float *large, long all, const float *small, long few, 
 
 static struct rp_dropout drop(uint32_t first_sample, int rows_per_sample)
 {
-    return (struct rp_dropout){.seed = 5, .step = 3, .site = 2, .first_sample = first_sample, .rows_per_sample = rows_per_sample,
-                               .threshold = DROPOUT, .scale = 1.1f};
+    return (struct rp_dropout){.seed = 5, .step = 3, .site = 2, .first_sample = first_sample,
+                               .rows_per_sample = rows_per_sample, .threshold = DROPOUT, .scale = 1.1f};
 }
 
 TEST(rows)
@@ -95,9 +95,10 @@ TEST(rows)
     float *small_h = small + TAIL * WIDTH, *small_rstd = small_h + TAIL * WIDTH;
     for (long i = 0; i < TAIL; i++)
         index[ROWS - TAIL + i] = (int32_t)(ROWS - 1 - i);
-    BOTH(16, op->gather_rows(dev, y, x, index, (int)ROWS, WIDTH), op->gather_rows(dev, small, x, index + ROWS - TAIL, TAIL, WIDTH));
-    CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH) &&
-              memcmp(small, x + (size_t)(ROWS - 1) * WIDTH, WIDTH * 4) == 0, "gather_rows");
+    BOTH(16, op->gather_rows(dev, y, x, index, (int)ROWS, WIDTH),
+         op->gather_rows(dev, small, x, index + ROWS - TAIL, TAIL, WIDTH));
+    CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH) && memcmp(small, x + (size_t)(ROWS - 1) * WIDTH, WIDTH * 4) == 0,
+          "gather_rows");
     const float *type = x + (size_t)(ROWS - 1) * WIDTH;
     BOTH(16, op->embed_forward(dev, y, index, zeros, NULL, x, type, tail, (int)ROWS, SEQ, WIDTH),
          op->embed_forward(dev, small, index + ROWS - TAIL, zeros, NULL, x, type, tail, TAIL, SEQ, WIDTH));
@@ -112,8 +113,11 @@ TEST(rows)
                                        .drop = &end, .gamma = gamma, .beta = beta, .y = small, .kept = small_h,
                                        .rstd = small_rstd, .mask = small_mask};
     BOTH(16, op->residual_layernorm_forward(dev, &n_all), op->residual_layernorm_forward(dev, &n_end));
-    CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && same_end(h, ROWS, small_h, TAIL, 64, WIDTH), "residual_layernorm_forward");
-    CHECK(same_end((float *)(void *)mask, ROWS, (float *)(void *)small_mask, TAIL, 64, WIDTH / 32) && rstd[ROWS - 1] > 0, "its decisions");
+    CHECK(same_end(y, ROWS, small, TAIL, 64, WIDTH) && same_end(h, ROWS, small_h, TAIL, 64, WIDTH),
+          "residual_layernorm_forward");
+    CHECK(same_end((float *)(void *)mask, ROWS, (float *)(void *)small_mask, TAIL, 64, WIDTH / 32) &&
+              rstd[ROWS - 1] > 0,
+          "its decisions");
     BOTH(16, op->dropout_backward(dev, y, x, mask, &all, (int)ROWS, WIDTH),
          op->dropout_backward(dev, small, tail, small_mask, &end, TAIL, WIDTH));
     CHECK(same_end(y, ROWS, small, TAIL, 16, WIDTH), "dropout_backward");
@@ -162,11 +166,13 @@ TEST(products)
     enum { K = 64, PITCH = 40000000 };
     START;
     const size_t n = (size_t)ROWS * WIDTH;
-    float *x = room(n), *c = room(n), *b = room(WIDTH * WIDTH), *small = room(TAIL * WIDTH), *tail = fill_tail(x, ROWS, WIDTH, 2);
+    float *x = room(n), *c = room(n), *b = room(WIDTH * WIDTH), *small = room(TAIL * WIDTH),
+          *tail = fill_tail(x, ROWS, WIDTH, 2);
     for (long row = TAIL; row <= WIDTH; row += TAIL)
         fill_tail(b, row, WIDTH, 3 + (unsigned)row);
     /* rows of A and C */
-    struct rp_gemm big = {.m = (int)ROWS, .n = WIDTH, .k = K, .a = x, .lda = WIDTH, .tb = 1, .b = b, .ldb = WIDTH, .c = c, .ldc = WIDTH};
+    struct rp_gemm big = {
+        .m = (int)ROWS, .n = WIDTH, .k = K, .a = x, .lda = WIDTH, .tb = 1, .b = b, .ldb = WIDTH, .c = c, .ldc = WIDTH};
     struct rp_gemm few = big;
     few.m = TAIL;
     few.a = tail;
@@ -174,7 +180,8 @@ TEST(products)
     BOTH(64, dev->op->gemm(dev, &big), dev->op->gemm(dev, &few));
     CHECK(same_end(c, ROWS, small, TAIL, 32, WIDTH) && c[n - 1] != 0, "rows");
     /* columns of C, rows of B */
-    big = (struct rp_gemm){.m = 32, .n = (int)ROWS, .k = K, .a = b, .lda = WIDTH, .tb = 1, .b = x, .ldb = WIDTH, .c = c, .ldc = ROWS};
+    big = (struct rp_gemm){
+        .m = 32, .n = (int)ROWS, .k = K, .a = b, .lda = WIDTH, .tb = 1, .b = x, .ldb = WIDTH, .c = c, .ldc = ROWS};
     few = big;
     few.n = TAIL;
     few.b = tail;
@@ -182,12 +189,14 @@ TEST(products)
     few.ldc = TAIL;
     BOTH(8, dev->op->gemm(dev, &big), dev->op->gemm(dev, &few));
     for (int i = 0; i < 32; i++)
-        CHECK(memcmp(c + (size_t)i * ROWS + ROWS - 32, small + i * TAIL + TAIL - 32, 32 * 4) == 0, "columns, row %d", i);
+        CHECK(memcmp(c + (size_t)i * ROWS + ROWS - 32, small + i * TAIL + TAIL - 32, 32 * 4) == 0, "columns, row %d",
+              i);
     /* steps of k: A and B are far apart from step to step */
     float *far = room((size_t)PITCH * K);
     for (size_t k = 0; k < K; k++)
         memcpy(far + k * PITCH, b + k * WIDTH, WIDTH * 4);
-    big = (struct rp_gemm){.m = 128, .n = 128, .k = K, .ta = 1, .a = far, .lda = PITCH, .b = far + 128, .ldb = PITCH, .c = c, .ldc = 128};
+    big = (struct rp_gemm){
+        .m = 128, .n = 128, .k = K, .ta = 1, .a = far, .lda = PITCH, .b = far + 128, .ldb = PITCH, .c = c, .ldc = 128};
     few = big;
     few.a = b;
     few.b = b + 128;
@@ -208,9 +217,11 @@ TEST(convolutions)
     const struct rp_ops *op = dev->op;
     const struct rp_conv all = {IMAGES, SIDE, SIDE, CHANNELS, SIDE, SIDE, CHANNELS, 3, 3, 1, 1, 1};
     struct rp_conv one = all;
-    const long rows = rp_conv_rows(&all), groups = (rows + RP_CONV_GROUP - 1) / RP_CONV_GROUP, first = (groups - 1) * RP_CONV_GROUP;
+    const long rows = rp_conv_rows(&all), groups = (rows + RP_CONV_GROUP - 1) / RP_CONV_GROUP,
+               first = (groups - 1) * RP_CONV_GROUP;
     const size_t n = (size_t)rows * CHANNELS;
-    float *x = room(n), *y = room(n), *w = room(CHANNELS * TAPS), *dw = room(CHANNELS * TAPS), *work = room(rp_conv_wgrad_work(&all));
+    float *x = room(n), *y = room(n), *w = room(CHANNELS * TAPS), *dw = room(CHANNELS * TAPS),
+          *work = room(rp_conv_wgrad_work(&all));
     float *last = x + (rows - PIXELS) * CHANNELS, *small = room(PIXELS * CHANNELS);
     const struct rp_op_use use = {.op = RP_OP_conv_wgrad, .conv = all};
     struct rp_err err = {0};
@@ -235,8 +246,10 @@ TEST(convolutions)
         const int o = k / TAPS, tap = k % TAPS / CHANNELS, c = k % CHANNELS;
         float sum = 0, chain = 0;
         for (long r = first; r < rows; r++) {
-            const long h = r / SIDE % SIDE + tap / 3 - 1, v = r % SIDE + tap % 3 - 1, in = r / PIXELS * PIXELS + h * SIDE + v;
-            chain = __builtin_fmaf(x[r * CHANNELS + o], h < 0 || h >= SIDE || v < 0 || v >= SIDE ? 0.0f : x[in * CHANNELS + c], chain);
+            const long h = r / SIDE % SIDE + tap / 3 - 1, v = r % SIDE + tap % 3 - 1,
+                       in = r / PIXELS * PIXELS + h * SIDE + v;
+            chain = __builtin_fmaf(x[r * CHANNELS + o],
+                                   h < 0 || h >= SIDE || v < 0 || v >= SIDE ? 0.0f : x[in * CHANNELS + c], chain);
             if ((r - first) % RP_CONV_CHAIN == RP_CONV_CHAIN - 1 || r == rows - 1) {
                 sum = sum + chain;
                 chain = 0;
@@ -253,21 +266,28 @@ TEST(attention)
 {
     enum { HEADS = 12, DIM = 64, LD = 3 * HEADS * DIM };
     START;
-    const size_t n = (size_t)ROWS * WIDTH, stats = (size_t)ROWS * HEADS, bits = (size_t)rp_mask_bytes((long)stats, SEQ) / 4;
+    const size_t n = (size_t)ROWS * WIDTH, stats = (size_t)ROWS * HEADS,
+                 bits = (size_t)rp_mask_bytes((long)stats, SEQ) / 4;
     float *qkv = room(3 * n), *dqkv = room(3 * n), *o = room(n), *d_o = room(n), *top = room(stats), *inv = room(stats);
-    float *work = room(rp_colsum_work(ROWS, LD)), *dbias = room(LD), *small = room(5 * TAIL * WIDTH), *small_top = room(2 * TAIL * HEADS);
-    uint8_t *keys = room((size_t)ROWS / 4), *mask = room(bits), *small_mask = room(rp_mask_bytes(TAIL * HEADS, SEQ) / 4);
-    float *small_dqkv = small + TAIL * WIDTH, *tail = fill_tail(qkv, ROWS, LD, 4), *d_tail = fill_tail(d_o, ROWS, WIDTH, 5);
+    float *work = room(rp_colsum_work(ROWS, LD)), *dbias = room(LD), *small = room(5 * TAIL * WIDTH),
+          *small_top = room(2 * TAIL * HEADS);
+    uint8_t *keys = room((size_t)ROWS / 4), *mask = room(bits),
+            *small_mask = room(rp_mask_bytes(TAIL * HEADS, SEQ) / 4);
+    float *small_dqkv = small + TAIL * WIDTH, *tail = fill_tail(qkv, ROWS, LD, 4),
+          *d_tail = fill_tail(d_o, ROWS, WIDTH, 5);
     memset(keys + ROWS - TAIL, 1, TAIL - 3);
-    struct rp_attention all = {.batch = BATCH, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 0.125f, .key_mask = keys,
-                               .drop = drop(0, HEADS * SEQ)}, end = all;
+    struct rp_attention all = {.batch = BATCH, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 0.125f,
+                               .key_mask = keys, .drop = drop(0, HEADS * SEQ)},
+                        end = all;
     end.batch = 1;
     end.key_mask = keys + ROWS - TAIL;
     end.drop = drop(BATCH - 1, HEADS * SEQ);
     BOTH(HEADS * 8, dev->op->attention_forward(dev, o, top, inv, mask, qkv, &all),
          dev->op->attention_forward(dev, small, small_top, small_top + TAIL * HEADS, small_mask, tail, &end));
     CHECK(same_end(o, ROWS, small, TAIL, TAIL, WIDTH) && o[n - 1] != 0, "outputs");
-    CHECK(same_end(top, ROWS, small_top, TAIL, TAIL, HEADS) && same_end(inv, ROWS, small_top + TAIL * HEADS, TAIL, TAIL, HEADS), "sums");
+    CHECK(same_end(top, ROWS, small_top, TAIL, TAIL, HEADS) &&
+              same_end(inv, ROWS, small_top + TAIL * HEADS, TAIL, TAIL, HEADS),
+          "sums");
     struct rp_cuda *c = rp_cuda_of(dev);
     const CUdeviceptr workspace = c->block[0].data;
     const size_t workspace_bytes = c->workspace_bytes;
@@ -289,17 +309,20 @@ TEST(attention)
     give(d_o, n);
 }
 
-/* All of the forward pass of 8192 tokens; of the gradients the blocks with the last keys and those with the first queries. */
+/* All of the forward pass of 8192 tokens; of the gradients the blocks with the last keys and those with the first
+ * queries. */
 TEST(a_long_causal_sequence)
 {
     enum { TOKENS = 8192, DIM = 8, LD = 3 * DIM, KEYS = 2048, QUERIES = 2048 };
     START;
     struct rp_err err = {0};
     const size_t bits = rp_mask_bytes(TOKENS, TOKENS) / 4;
-    float *qkv = room(TOKENS * LD), *d_o = room(TOKENS * DIM), *work = room(rp_colsum_work(TOKENS, LD)), *dbias = room(LD);
+    float *qkv = room(TOKENS * LD), *d_o = room(TOKENS * DIM), *work = room(rp_colsum_work(TOKENS, LD)),
+          *dbias = room(LD);
     float *o[2], *top[2], *inv[2], *dqkv[2];
     uint8_t *mask[2];
-    const struct rp_attention a = {.batch = 1, .seq = TOKENS, .heads = 1, .head_dim = DIM, .scale = 0.35f, .causal = 1, .drop = drop(3, TOKENS)};
+    const struct rp_attention a = {
+        .batch = 1, .seq = TOKENS, .heads = 1, .head_dim = DIM, .scale = 0.35f, .causal = 1, .drop = drop(3, TOKENS)};
     for (long i = TAIL; i <= TOKENS; i += TAIL) {
         fill_tail(qkv, i, LD, 6 + (unsigned)i);
         fill_tail(d_o, i, DIM, 7 + (unsigned)i);
@@ -317,14 +340,18 @@ TEST(a_long_causal_sequence)
         shim->last = 0;
     }
     CHECK(dev->backend->sync(dev, &err) == 0, "%s", err.msg);
-    CHECK(memcmp(o[0], o[1], TOKENS * DIM * 4) == 0 && memcmp(top[0], top[1], TOKENS * 4) == 0 && memcmp(inv[0], inv[1], TOKENS * 4) == 0,
+    CHECK(memcmp(o[0], o[1], TOKENS * DIM * 4) == 0 && memcmp(top[0], top[1], TOKENS * 4) == 0 &&
+              memcmp(inv[0], inv[1], TOKENS * 4) == 0,
           "outputs");
     CHECK(memcmp(mask[0], mask[1], bits * 4) == 0 && mask[0][bits * 4 - 1], "decisions");
     for (int row = 0; row < TOKENS; row++) {
         const float *x = dqkv[0] + (size_t)row * LD, *y = dqkv[1] + (size_t)row * LD;
         if (row >= QUERIES && row < TOKENS - KEYS)
             continue;
-        CHECK(memcmp(row < QUERIES ? x : x + DIM, row < QUERIES ? y : y + DIM, (row < QUERIES ? 1u : 2u) * DIM * 4) == 0, "row %d", row);
-        CHECK(row == 0 || x[row < QUERIES ? 0 : DIM] != 0, "row %d", row); /* one key: its probability does not depend on the query */
+        CHECK(memcmp(row < QUERIES ? x : x + DIM, row < QUERIES ? y : y + DIM, (row < QUERIES ? 1u : 2u) * DIM * 4) ==
+                  0,
+              "row %d", row);
+        /* one key: its probability does not depend on the query */
+        CHECK(row == 0 || x[row < QUERIES ? 0 : DIM] != 0, "row %d", row);
     }
 }

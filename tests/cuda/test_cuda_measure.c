@@ -31,8 +31,9 @@ TEST(the_clock_stops_with_the_last_wait)
     CHECK(!failed && b->time_end(dev, &ns, &err) == 0, "%s", err.msg);
     CHECK(ns >= 50000000 && ns <= until, "%llu ns of %llu", (unsigned long long)ns, (unsigned long long)until);
     t0 = rp_now_ns();
-    CHECK(b->time_begin(dev, &err) == 0 && b->sync(dev, &err) == 0 && b->time_end(dev, &ns, &err) == 0 && ns <= rp_now_ns() - t0, "%llu ns",
-          (unsigned long long)ns);
+    CHECK(b->time_begin(dev, &err) == 0 && b->sync(dev, &err) == 0 && b->time_end(dev, &ns, &err) == 0 &&
+              ns <= rp_now_ns() - t0,
+          "%llu ns", (unsigned long long)ns);
 }
 
 TEST(copies_and_memory)
@@ -45,19 +46,21 @@ TEST(copies_and_memory)
     const struct rp_backend *b = dev->backend;
     for (int i = 0; i < FLOATS; i++)
         host[i] = (float)i;
-    CHECK(b->used_memory(dev, &reserved[0], &taken[0], &err) == 0 && taken[0] >= reserved[0], "%s", err.msg); /* the workspace */
-    float *x = b->block(dev, RP_CLASS_PARAMETERS, sizeof host, &err), *y = b->block(dev, RP_CLASS_SCRATCH, sizeof host, &err);
+    /* the workspace */
+    CHECK(b->used_memory(dev, &reserved[0], &taken[0], &err) == 0 && taken[0] >= reserved[0], "%s", err.msg);
+    float *x = b->block(dev, RP_CLASS_PARAMETERS, sizeof host, &err),
+          *y = b->block(dev, RP_CLASS_SCRATCH, sizeof host, &err);
     CHECK(x && y && b->upload(dev, x, host, sizeof host, &err) == 0, "%s", err.msg);
     b->copy(dev, y, x, sizeof host);
     CHECK(b->download(dev, back, y, sizeof back, &err) == 0 && memcmp(host, back, sizeof back) == 0, "%s", err.msg);
     b->upload_repeated(dev, y, 4096, 3);
     CHECK(b->sync(dev, &err) == 0 && b->used_memory(dev, &reserved[1], &taken[1], &err) == 0, "%s", err.msg);
-    CHECK(reserved[1] == reserved[0] + 2 * sizeof host && taken[1] == taken[0] + 2 * sizeof host, "%llu reserved, %llu taken",
-          (unsigned long long)reserved[1], (unsigned long long)taken[1]);
+    CHECK(reserved[1] == reserved[0] + 2 * sizeof host && taken[1] == taken[0] + 2 * sizeof host,
+          "%llu reserved, %llu taken", (unsigned long long)reserved[1], (unsigned long long)taken[1]);
     b->release(dev);
     CHECK(b->sync(dev, &err) == 0 && b->used_memory(dev, &reserved[2], &taken[2], &err) == 0, "%s", err.msg);
-    CHECK(reserved[2] == reserved[0] && taken[2] == taken[0], "%llu reserved, %llu taken", (unsigned long long)reserved[2],
-          (unsigned long long)taken[2]);
+    CHECK(reserved[2] == reserved[0] && taken[2] == taken[0], "%llu reserved, %llu taken",
+          (unsigned long long)reserved[2], (unsigned long long)taken[2]);
     char address[32];
     b->address(dev, address);
     CHECK_STR(address, "0000:19:00.0");
@@ -75,7 +78,9 @@ TEST(ceilings_by_the_device_s_clock)
     CHECK(is, "%s", err.msg);
     CHECK_STR(json_string_value(json_object_get(is, "clock")), "device");
     const json_t *feed = json_object_get(is, "host_to_device");
-    CHECK(json_integer_value(json_object_get(feed, "bytes")) == 19968 && json_array_size(json_object_get(feed, "ns")) >= 1, "no link");
+    CHECK(json_integer_value(json_object_get(feed, "bytes")) == 19968 &&
+              json_array_size(json_object_get(feed, "ns")) >= 1,
+          "no link");
 }
 
 static struct {
@@ -103,7 +108,8 @@ TEST(ceilings_of_mixed_precision_are_of_products_of_16_bits)
 {
     struct rp_err err = {0};
     (void)gpu_here(NULL); /* the test's libcuda */
-    struct rp_dev *dev = rp_backend_cuda.open(&(struct rp_device_opts){.numerics = RP_NUMERICS_bf16_tc16_0}, (size_t)4 << 20, &err);
+    struct rp_dev *dev =
+        rp_backend_cuda.open(&(struct rp_device_opts){.numerics = RP_NUMERICS_bf16_tc16_0}, (size_t)4 << 20, &err);
     if (!CHECK(dev, "%s", err.msg))
         return;
     const struct rp_ops *const own = dev->op;

@@ -1,5 +1,5 @@
-/* Ranks on GPUs that exchange through NCCL, each a process with the tests' driver and the tests' libnccl (tests/fake/nccl.c): bytes, groups,
- * the order of streams, and every way in which it fails. timeout: 240 */
+/* Ranks on GPUs that exchange through NCCL, each a process with the tests' driver and the tests' libnccl
+ * (tests/fake/nccl.c): bytes, groups, the order of streams, and every way in which it fails. timeout: 240 */
 #include "tests/cuda/gpu.h"
 #include "tests/unit/tap.h"
 
@@ -65,7 +65,8 @@ static json_t *await_listens(int n)
     json_t *ranks = json_array();
     const uint64_t since = rp_now_ns();
     for (int i = 0; i < n; i++) {
-        while (!__atomic_load_n(&now->rank[i].listens, __ATOMIC_ACQUIRE) && (double)(rp_now_ns() - since) * 1e-9 < LISTEN_S)
+        while (!__atomic_load_n(&now->rank[i].listens, __ATOMIC_ACQUIRE) &&
+               (double)(rp_now_ns() - since) * 1e-9 < LISTEN_S)
             usleep(1000);
         json_array_append_new(ranks, json_loads(now->rank[i].listen, 0, NULL));
     }
@@ -91,7 +92,8 @@ static int run_rank(int rank, int *lost, struct rp_err *err)
     snprintf(now->rank[rank].listen, sizeof now->rank[rank].listen, "%s", text);
     __atomic_store_n(&now->rank[rank].listens, 1, __ATOMIC_RELEASE);
     json_t *peers = await_listens(placed.size[RP_GROUP_WORLD]);
-    const struct rp_world_opts w = {.listener = -1, .peers = peers, .silence_s = now->silence_s, .waiting = waiting, .waiting_arg = now};
+    const struct rp_world_opts w = {
+        .listener = -1, .peers = peers, .silence_s = now->silence_s, .waiting = waiting, .waiting_arg = now};
     int failed = rp_nccl_ranks.connect(c, &w, err) < 0 || now->run(c, err) < 0;
     *lost = c->lost;
     c->op->close(c);
@@ -224,8 +226,11 @@ static int exchange_in_groups(struct rp_comm *c, struct rp_err *err)
 TEST(messages_of_the_host_in_every_group)
 {
     check_all_good((struct trial){.layout = {2, 2, 1}, .run = exchange_in_groups}, "2x2x1");
-    check_all_good((struct trial){.layout = {1, 1, 3}, .run = exchange_in_groups, .settings = "PLAY_NCCL_POLLS=0"}, "1x1x3");
-    check_all_good((struct trial){.layout = {2, 1, 1}, .run = exchange_in_groups, .settings = "PLAY_NCCL_POLLS=5 SHIM_DEFER=2"}, "2x1x1");
+    check_all_good((struct trial){.layout = {1, 1, 3}, .run = exchange_in_groups, .settings = "PLAY_NCCL_POLLS=0"},
+                   "1x1x3");
+    check_all_good(
+        (struct trial){.layout = {2, 1, 1}, .run = exchange_in_groups, .settings = "PLAY_NCCL_POLLS=5 SHIM_DEFER=2"},
+        "2x1x1");
 }
 
 /* Kernels before and after an exchange, with no wait of the host between them. */
@@ -260,10 +265,11 @@ static int exchange_between_kernels(struct rp_comm *c, struct rp_err *err)
 
 TEST(exchanges_follow_the_stream)
 {
-    static const char *const settings[] = {"SHIM_DEFER=0", "SHIM_DEFER=1", "SHIM_DEFER=2 PLAY_NCCL_POLLS=0", "SHIM_DEFER=1 PLAY_NCCL_DELAY_MS=30",
-                                           "SHIM_DEFER=1 RP_CUDA_GRAPHS=0"};
+    static const char *const settings[] = {"SHIM_DEFER=0", "SHIM_DEFER=1", "SHIM_DEFER=2 PLAY_NCCL_POLLS=0",
+                                           "SHIM_DEFER=1 PLAY_NCCL_DELAY_MS=30", "SHIM_DEFER=1 RP_CUDA_GRAPHS=0"};
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        check_all_good((struct trial){.layout = {3, 1, 1}, .run = exchange_between_kernels, .settings = settings[i]}, settings[i]);
+        check_all_good((struct trial){.layout = {3, 1, 1}, .run = exchange_between_kernels, .settings = settings[i]},
+                       settings[i]);
 }
 
 /* Every rank measures exchanges between the memory of GPUs, and what was exchanged before counts as before. */
@@ -285,9 +291,10 @@ static int measure_exchanges(struct rp_comm *c, struct rp_err *err)
     json_decref(is);
     if (!is || rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0)
         return -1;
-    if (n != 4 || bytes != 65280 || c->count.sent_bytes <= sent || c->count.sent_bytes > sent + 8 || !c->waits_unknown || !*d.pci_address)
-        return rp_fail(err, RP_MISMATCH, "%zu measurements of %lld bytes, %lld bytes sent, at '%s'", n, bytes, (long long)(c->count.sent_bytes - sent),
-                       d.pci_address);
+    if (n != 4 || bytes != 65280 || c->count.sent_bytes <= sent || c->count.sent_bytes > sent + 8 ||
+        !c->waits_unknown || !*d.pci_address)
+        return rp_fail(err, RP_MISMATCH, "%zu measurements of %lld bytes, %lld bytes sent, at '%s'", n, bytes,
+                       (long long)(c->count.sent_bytes - sent), d.pci_address);
     return 0;
 }
 
@@ -349,7 +356,8 @@ TEST(exchanges_that_fail_or_hang)
 
 TEST(messages_whose_sizes_differ)
 {
-    start((struct trial){.layout = {2, 1, 1}, .silence_s = 1.5, .run = exchange_until_failure, .settings = "PLAY_NCCL_FAULT=1:3:size"});
+    start((struct trial){
+        .layout = {2, 1, 1}, .silence_s = 1.5, .run = exchange_until_failure, .settings = "PLAY_NCCL_FAULT=1:3:size"});
     CHECK(finish(2) == 2, "not all ranks ended");
     CHECK(now->rank[0].code == RP_IO && now->rank[0].lost == -1, "%s", now->rank[0].msg);
     CHECK(now->rank[1].code == RP_UNAVAILABLE || now->rank[1].code == RP_OK, "%s", now->rank[1].msg);
@@ -380,10 +388,13 @@ static void check_refused(const char *settings, enum rp_code code, const char *c
 
 TEST(versions_of_nccl)
 {
-    check_refused("PLAY_NCCL_VERSION=22005,21803,22005", RP_UNAVAILABLE, (const char *const[]){"2.20.5", "2.18.3", "rank 1", NULL});
+    check_refused("PLAY_NCCL_VERSION=22005,21803,22005", RP_UNAVAILABLE,
+                  (const char *const[]){"2.20.5", "2.18.3", "rank 1", NULL});
     check_refused("PLAY_NCCL_VERSION=21304", RP_UNAVAILABLE, (const char *const[]){"2.13.4", "2.14", NULL});
     check_refused("PLAY_NCCL_VERSION=2804", RP_UNAVAILABLE, (const char *const[]){"2.8.4", "2.14", NULL});
-    check_all_good((struct trial){.layout = {2, 1, 1}, .run = exchange_in_groups, .settings = "PLAY_NCCL_VERSION=21403"}, "2.14.3");
+    check_all_good(
+        (struct trial){.layout = {2, 1, 1}, .run = exchange_in_groups, .settings = "PLAY_NCCL_VERSION=21403"},
+        "2.14.3");
 }
 
 TEST(no_nccl)
@@ -404,5 +415,7 @@ TEST(a_gpu_for_each_rank)
     check_refused("SHIM_DEVICES=2", RP_UNAVAILABLE, (const char *const[]){"3 ranks", "2 GPUs", NULL});
     check_refused("SHIM_DEVICES=1", RP_UNAVAILABLE, (const char *const[]){"ranks 0 and 1", NULL});
     check_refused("TEST_DEVICE=2", RP_USAGE, (const char *const[]){"run.device", "CUDA_VISIBLE_DEVICES", NULL});
-    check_all_good((struct trial){.layout = {2, 1, 1}, .run = exchange_in_groups, .settings = "SHIM_DEVICES=1 NCCL_MULTI_RANK_GPU_ENABLE=1"}, "one GPU");
+    check_all_good((struct trial){.layout = {2, 1, 1}, .run = exchange_in_groups,
+                                  .settings = "SHIM_DEVICES=1 NCCL_MULTI_RANK_GPU_ENABLE=1"},
+                   "one GPU");
 }

@@ -1,12 +1,14 @@
-/* Operations on stored tensors of 16 bits on the GPU, fp16 and bf16, against the literal definition: bit for bit, for awkward sizes and some
- * orders of threads. Products have a test of their own (test_cuda_gemm16.c), and so have more shapes of attention and convolutions.
- * OPS="colsum add_stored" limits it to some operations, STORED=80 to one capability.
+/* Operations on stored tensors of 16 bits on the GPU, fp16 and bf16, against the literal definition: bit for bit, for
+ * awkward sizes and some orders of threads. Products have a test of their own (test_cuda_gemm16.c), and so have more
+ * shapes of attention and convolutions. OPS="colsum add_stored" limits it to some operations, STORED=80 to one
+ * capability.
  * shims: 800 700 checked ptx */
 #include "tests/cuda/families.h"
 
 #include "ops/op_check.h"
 
-/* Whether it has a kernel for stored tensors, or is another in mixed precision: its last argument is a scale of the loss. */
+/* Whether it has a kernel for stored tensors, or is another in mixed precision: its last argument is a scale of the
+ * loss. */
 static int is_compared(int op)
 {
     static const char *const others[] = {"square_sums", "copy_columns"};
@@ -29,9 +31,11 @@ static void compare(int op, const struct rp_op_shape *s, int *failed)
     next_order();
     if (rp_ops_compare(&memory, dev->op, dev, (enum rp_op)op, s, &e) == 0 || ++*failed > 3)
         return;
-    CHECK(0, "%s, order %d, rows %d width %d, batch %d, dropout %g, variant %u, shards %d, offset %d, small %d, in place %d: %s",
-          rp_numerics_name(dev->numerics), (int)shim->order, s->rows, s->width, s->batch, (double)s->dropout, s->variant, s->shards,
-          s->offset, s->small, s->in_place, e.msg);
+    CHECK(0,
+          "%s, order %d, rows %d width %d, batch %d, dropout %g, variant %u, shards %d, offset %d, small %d, in place "
+          "%d: %s",
+          rp_numerics_name(dev->numerics), (int)shim->order, s->rows, s->width, s->batch, (double)s->dropout,
+          s->variant, s->shards, s->offset, s->small, s->in_place, e.msg);
 }
 
 static const struct rp_op_shape shapes[] = {
@@ -43,7 +47,9 @@ static const struct rp_op_shape shapes[] = {
     {.rows = 70, .width = 96, .batch = 1, .in_place = 1, .variant = 56, .seed = 5},
 };
 static const struct rp_conv pools[] = {
-    {2, 11, 8, 33, 6, 4, 33, 3, 3, 2, 1, 1}, {2, 8, 8, 20, 4, 4, 20, 3, 3, 2, 0, 0}, {3, 12, 13, 1, 4, 5, 1, 3, 3, 3, 0, 1},
+    {2, 11, 8, 33, 6, 4, 33, 3, 3, 2, 1, 1},
+    {2, 8, 8, 20, 4, 4, 20, 3, 3, 2, 0, 0},
+    {3, 12, 13, 1, 4, 5, 1, 3, 3, 3, 0, 1},
 };
 /* Sizes at which kernels take other paths, as in test_cuda_ops.c. */
 static const struct {
@@ -52,9 +58,12 @@ static const struct {
 } special[] = {
     {RP_OP_layernorm_forward, {.rows = 3, .width = 1024}},
     {RP_OP_layernorm_forward, {.rows = 3, .width = 1400}},
-    {RP_OP_residual_layernorm_forward, {.rows = 5, .width = 768, .dropout = 0.1f, .variant = RP_VARIANT_KEEP_SUM, .in_place = 1}},
-    {RP_OP_residual_layernorm_forward, {.rows = 3, .width = 1301, .dropout = 0.1f, .variant = RP_VARIANT_KEEP_SUM, .small = 1}},
-    {RP_OP_layernorm_backward, {.rows = 330, .width = 132, .dropout = 0.1f, .variant = RP_VARIANT_ADD_GRADIENT | RP_VARIANT_ADD_OVER}},
+    {RP_OP_residual_layernorm_forward,
+     {.rows = 5, .width = 768, .dropout = 0.1f, .variant = RP_VARIANT_KEEP_SUM, .in_place = 1}},
+    {RP_OP_residual_layernorm_forward,
+     {.rows = 3, .width = 1301, .dropout = 0.1f, .variant = RP_VARIANT_KEEP_SUM, .small = 1}},
+    {RP_OP_layernorm_backward,
+     {.rows = 330, .width = 132, .dropout = 0.1f, .variant = RP_VARIANT_ADD_GRADIENT | RP_VARIANT_ADD_OVER}},
     {RP_OP_layernorm_backward, {.rows = 130, .width = 131, .variant = RP_VARIANT_NO_DX | RP_VARIANT_NO_DROP}},
     {RP_OP_row_sums, {.rows = 1030, .width = 20, .variant = RP_VARIANT_ONE_GROUP}},
     {RP_OP_row_sums, {.rows = 300, .width = 21, .variant = RP_VARIANT_ADD_ROWS | RP_VARIANT_SINGLES}},
@@ -62,7 +71,8 @@ static const struct {
     {RP_OP_softmax_xent, {.rows = 1, .width = 4096, .shards = 8, .small = 1}},
     {RP_OP_colsum, {.rows = 8325, .width = 3}},
     {RP_OP_batchnorm_backward, {.rows = 2112, .width = 16, .variant = RP_VARIANT_RELU | RP_VARIANT_ADD_INPUT}},
-    {RP_OP_batchnorm_apply, {.rows = 60, .width = 64, .variant = RP_VARIANT_RELU | RP_VARIANT_ADD_INPUT | RP_VARIANT_OVER_ADDED}},
+    {RP_OP_batchnorm_apply,
+     {.rows = 60, .width = 64, .variant = RP_VARIANT_RELU | RP_VARIANT_ADD_INPUT | RP_VARIANT_OVER_ADDED}},
     {RP_OP_square_sums, {.rows = 5, .width = 4096}},
     {RP_OP_round_stored, {.rows = 60, .width = 101, .variant = 1}},
     {RP_OP_round_stored, {.rows = 60, .width = 100, .small = 1, .in_place = 1}},

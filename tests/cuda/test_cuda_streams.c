@@ -1,5 +1,5 @@
-/* Work on streams that a driver does as late as it may, or at random moments: the backend waits wherever it has to. The faults that this
- * has to find are planted first. timeout: 120 */
+/* Work on streams that a driver does as late as it may, or at random moments: the backend waits wherever it has to. The
+ * faults that this has to find are planted first. timeout: 120 */
 #define RP_STORED_TYPE float
 #include "tests/cuda/alone.h"
 
@@ -208,7 +208,8 @@ static size_t there_and_back(struct rp_dev *dev)
 }
 
 /* Each wait of the backend, left out, is noticed. */
-static void left_out(CUresult (*stream)(CUstream), CUresult (*event)(CUevent), CUresult (*record)(CUevent, CUstream), int wants)
+static void left_out(CUresult (*stream)(CUstream), CUresult (*event)(CUevent), CUresult (*record)(CUevent, CUstream),
+                     int wants)
 {
     struct rp_dev *dev = gpu_here(NULL);
     struct rp_cuda *c = rp_cuda_of(dev);
@@ -255,24 +256,29 @@ static void order_of_calls(void)
     int64_t at = -1;
     struct rp_dev *dev = gpu_here(NULL);
     const struct rp_backend *b = dev->backend;
-    float *x = b->block(dev, RP_CLASS_SCRATCH, sizeof ones, &err), *y = b->block(dev, RP_CLASS_SCRATCH, sizeof ones, &err);
+    float *x = b->block(dev, RP_CLASS_SCRATCH, sizeof ones, &err),
+          *y = b->block(dev, RP_CLASS_SCRATCH, sizeof ones, &err);
     float *z = b->block(dev, RP_CLASS_SCRATCH, sizeof ones, &err);
     for (int i = 0; i < ALL; i++) {
         ones[i] = nan[i] = 1.0f;
         twos[i] = 2.0f;
     }
     nan[5] = __builtin_nanf("");
-    CHECK(b->upload(dev, x, ones, sizeof ones, &err) == 0 && b->upload(dev, z, nan, sizeof nan, &err) == 0, "%s", err.msg);
+    CHECK(b->upload(dev, x, ones, sizeof ones, &err) == 0 && b->upload(dev, z, nan, sizeof nan, &err) == 0, "%s",
+          err.msg);
     dev->op->add(dev, y, x, x, ALL);
-    CHECK(b->upload(dev, x, twos, sizeof twos, &err) == 0 && b->download(dev, back, y, sizeof back, &err) == 0, "%s", err.msg);
+    CHECK(b->upload(dev, x, twos, sizeof twos, &err) == 0 && b->download(dev, back, y, sizeof back, &err) == 0, "%s",
+          err.msg);
     CHECK(back[0] == 2.0f, "an upload overtook a launch: %g", (double)back[0]);
     dev->op->add(dev, y, x, x, ALL);
     b->copy(dev, x, z, sizeof ones);
-    CHECK(b->download(dev, back, y, sizeof back, &err) == 0 && back[0] == 4.0f, "a copy overtook a launch: %g", (double)back[0]);
-    rp_cuda_of(dev)->gemm_forced.mode = 1 + RP_GEMM_PARALLEL; /* zeros through the workspace, which the search for NaN takes next */
+    CHECK(b->download(dev, back, y, sizeof back, &err) == 0 && back[0] == 4.0f, "a copy overtook a launch: %g",
+          (double)back[0]);
+    /* zeros through the workspace, which the search for NaN takes next */
+    rp_cuda_of(dev)->gemm_forced.mode = 1 + RP_GEMM_PARALLEL;
     dev->op->fill(dev, x, 0.0f, ALL);
-    dev->op->gemm(dev, &(struct rp_gemm){.m = SIDE, .n = SIDE, .k = SIDE, .a = x, .lda = SIDE, .b = y, .ldb = SIDE, .c = y, .ldc = SIDE,
-                                         .segment = 16});
+    dev->op->gemm(dev, &(struct rp_gemm){.m = SIDE, .n = SIDE, .k = SIDE, .a = x, .lda = SIDE, .b = y, .ldb = SIDE,
+                                         .c = y, .ldc = SIDE, .segment = 16});
     dev->op->find_nonfinite(dev, &at, z, ALL);
     CHECK(at == 5, "%lld", (long long)at);
     CHECK(rp_cuda_of(dev)->gemm_done.mode == 1 + RP_GEMM_PARALLEL);
@@ -291,8 +297,8 @@ static void operations(void)
     static const struct rp_op_shape shapes[] = {
         {.rows = 3, .width = 240, .batch = 2, .seq = 33, .heads = 2, .head_dim = 64, .depth = 77, .segment = 16,
          .dropout = 0.1f, .variant = 3, .conv = {2, 9, 7, 8, 9, 7, 8, 3, 3, 1, 1, 1}},
-        {.rows = 67, .width = 77, .batch = 1, .seq = 130, .heads = 1, .head_dim = 24, .depth = 40, .in_place = 1, .variant = 6,
-         .conv = {1, 66, 65, 4, 66, 65, 4, 3, 3, 1, 1, 1}},
+        {.rows = 67, .width = 77, .batch = 1, .seq = 130, .heads = 1, .head_dim = 24, .depth = 40, .in_place = 1,
+         .variant = 6, .conv = {1, 66, 65, 4, 66, 65, 4, 3, 3, 1, 1, 1}},
     };
     struct rp_err err = {0};
     struct rp_dev *dev = gpu_here(NULL);
@@ -402,7 +408,9 @@ static void failing_queue(void)
     struct rp_err err = {0};
     struct rp_dev *dev = gpu_here(NULL);
     const struct rp_backend *b = dev->backend;
-    static const char *const create[] = {"cuStreamCreate:2", "cuEventCreate:5"}, *const later[] = {"cuEventRecord:1", "cuStreamWaitEvent:1"};
+    static const char *const create[] = {"cuStreamCreate:2", "cuEventCreate:5"}, *const later[] = {
+                                                                                     "cuEventRecord:1",
+                                                                                     "cuStreamWaitEvent:1"};
     for (int i = 0; i < 2; i++) {
         setenv("SHIM_FAIL", create[i], 1);
         CHECK(!b->second_queue(dev, &err) && err.code == RP_UNAVAILABLE, "%s: %s", create[i], err.msg);

@@ -1,6 +1,6 @@
-/* The compiled device code keeps the arithmetic's promises: in PTX every instruction rounds once and every fused multiply-add is one that
- * the sources write; in machine code there is none besides; nothing spills. Registers and occupancy are those of kernels.txt, which
- * RP_UPDATE=1 writes. BUILD in the environment is where the code is. */
+/* The compiled device code keeps the arithmetic's promises: in PTX every instruction rounds once and every fused
+ * multiply-add is one that the sources write; in machine code there is none besides; nothing spills. Registers and
+ * occupancy are those of kernels.txt, which RP_UPDATE=1 writes. BUILD in the environment is where the code is. */
 #define RP_STORED_TYPE float
 #include "backend/cuda/cuda.h"
 #include "backend/speed.h"
@@ -38,7 +38,8 @@ static const char *build(void)
     return dir ? dir : "build";
 }
 
-/* All files of BUILD/gpu/KIND/ARCH by one of the readers; of sm_90 and compute_90 also what is for sm_90a alone. 0: there are none. */
+/* All files of BUILD/gpu/KIND/ARCH by one of the readers; of sm_90 and compute_90 also what is for sm_90a alone. 0:
+ * there are none. */
 static int read_all(struct code *c, const char *kind, const char *arch, const char *suffix,
                     int (*reader)(struct code *, const char *, struct rp_err *))
 {
@@ -83,8 +84,8 @@ static int is_needed(const char *ptx)
     return found;
 }
 
-#define NEEDS_DEVICE_CODE                                                                                                                  \
-    if (!is_there())                                                                                                                       \
+#define NEEDS_DEVICE_CODE                                                                                              \
+    if (!is_there())                                                                                                   \
     SKIP("no device code was built")
 
 /* Whether the code for an architecture, "sm_90", has a kernel. */
@@ -121,8 +122,8 @@ TEST(every_instruction_rounds_once)
         has_all_kernels(&c, from[i][1]);
         for (int k = 0; k < c.n; k++) {
             CHECK(!*c.row[k].refused, "%s in %s for %s", c.row[k].refused, c.row[k].name, from[i][1]);
-            CHECK(!is_marked || c.row[k].fused == c.row[k].written, "%s for %s: %d fma that no source writes", c.row[k].name, from[i][1],
-                  c.row[k].fused - c.row[k].written);
+            CHECK(!is_marked || c.row[k].fused == c.row[k].written, "%s for %s: %d fma that no source writes",
+                  c.row[k].name, from[i][1], c.row[k].fused - c.row[k].written);
             fused += c.row[k].fused;
         }
         CHECK(fused > 0, "%s: this test sees no fma anywhere", from[i][1]);
@@ -138,18 +139,19 @@ TEST(machine_code_fuses_nothing_of_its_own)
         struct code ptx = {0}, sass = {0};
         if (is_built(archs[i].name)) {
             read_all(&sass, "device", archs[i].name, "", code_read_cubin);
-            read_all(&ptx, strcmp(archs[i].ptx, "compute_100") == 0 ? "device" : "checked", archs[i].ptx, "", code_read_ptx);
+            read_all(&ptx, strcmp(archs[i].ptx, "compute_100") == 0 ? "device" : "checked", archs[i].ptx, "",
+                     code_read_ptx);
             has_all_kernels(&sass, archs[i].name);
         }
         for (int k = 0; k < sass.n; k++) {
             const struct code_kernel *s = &sass.row[k], *p = code_find(&ptx, s->name);
             if (getenv("RP_SHOW"))
-                printf("# %s %s: %d FFMA, %d fma, %d div or sqrt, %d mul, %d add\n", archs[i].name, s->name, s->fused, p ? p->fused : -1,
-                       p ? p->expands : -1, p ? p->products : -1, p ? p->sums : -1);
+                printf("# %s %s: %d FFMA, %d fma, %d div or sqrt, %d mul, %d add\n", archs[i].name, s->name, s->fused,
+                       p ? p->fused : -1, p ? p->expands : -1, p ? p->products : -1, p ? p->sums : -1);
             /* a division or square root is a dozen instructions with FFMA among them */
             CHECK(p && s->fused >= p->fused && s->fused <= p->fused + 12 * p->expands,
-                  "%s %s: %d FFMA from %d fma and %d divisions or roots", archs[i].name, s->name, s->fused, p ? p->fused : -1,
-                  p ? p->expands : -1);
+                  "%s %s: %d FFMA from %d fma and %d divisions or roots", archs[i].name, s->name, s->fused,
+                  p ? p->fused : -1, p ? p->expands : -1);
             seen += s->fused;
         }
         code_free(&ptx);
@@ -184,7 +186,8 @@ TEST(planted_faults_are_found)
         if (!p || !s)
             continue;
         CHECK_STR(p->refused, faults[i].refused);
-        CHECK(p->fused - p->written == faults[i].unwritten, "%s: %d fma, %d of them written", name, p->fused, p->written);
+        CHECK(p->fused - p->written == faults[i].unwritten, "%s: %d fma, %d of them written", name, p->fused,
+              p->written);
         CHECK(p->fused || p->expands || s->fused == faults[i].fused, "%s: %d FFMA", name, s->fused);
         CHECK(!s->stack == !faults[i].local, "%s: %d bytes of stack", name, s->stack);
         CHECK(s->registers > 0, "%s: ptxas told nothing", name);
@@ -204,7 +207,8 @@ static int resident(const struct arch *a, const struct code_kernel *k, int threa
     return by_shared < n ? by_shared : n;
 }
 
-/* ---- shared memory: what the host code asks for at BERT's sizes, from launches that are noted and not executed ---- */
+/* ---- shared memory: what the host code asks for at BERT's sizes, from launches that are noted and not executed
+ * ---- */
 
 /* Every tile that there is for the device, in every form that may take it. */
 static void launch_products(struct rp_cuda *c, float *x)
@@ -213,8 +217,8 @@ static void launch_products(struct rp_cuda *c, float *x)
     for (int tile = 1; rp_cuda_gemm_tile(c, tile, &usable); tile++)
         for (int form = 0; form < 6 && usable; form++) {
             int ta = form % 3 == 2, tb = form % 3 == 0, pitch = 512 + form / 3;
-            struct rp_gemm g = {
-                .ta = ta, .tb = tb, .m = 512, .n = 512, .k = 512, .a = x, .lda = pitch, .b = x, .ldb = pitch, .c = x, .ldc = 512};
+            struct rp_gemm g = {.ta = ta, .tb = tb, .m = 512, .n = 512, .k = 512, .a = x, .lda = pitch, .b = x,
+                                .ldb = pitch, .c = x, .ldc = 512};
             c->gemm_forced.tile = tile;
             c->dev.op->gemm(&c->dev, &g);
         }
@@ -229,9 +233,10 @@ static void launch_low_products(struct rp_cuda *c, float *x)
         for (int tile = 1; rp_cuda_gemm16_tile(c, tile, &usable); tile++)
             for (int form = 0; form < 4; form++) {
                 const int ta = form >> 1, tb = form & 1, k = form == 2 ? 4096 : 256;
-                const struct rp_gemm g = {.ta = ta, .tb = tb, .m = 128, .n = 128, .k = k, .a = x, .lda = ta ? 128 : k, .b = x,
-                                          .ldb = tb ? k : 128, .c32 = x, .ldc = 128};
-                if (!usable || !rp_is_mixed((enum rp_numerics)n) || !rp_cuda_has_arithmetic(c->gpu.capability, (enum rp_numerics)n))
+                const struct rp_gemm g = {.ta = ta, .tb = tb, .m = 128, .n = 128, .k = k, .a = x, .lda = ta ? 128 : k,
+                                          .b = x, .ldb = tb ? k : 128, .c32 = x, .ldc = 128};
+                if (!usable || !rp_is_mixed((enum rp_numerics)n) ||
+                    !rp_cuda_has_arithmetic(c->gpu.capability, (enum rp_numerics)n))
                     continue;
                 c->dev.numerics = (enum rp_numerics)n;
                 c->gemm_forced.tile = tile;
@@ -244,7 +249,8 @@ static void launch_low_products(struct rp_cuda *c, float *x)
 /* The same for convolutions; and a weight gradient of two groups. */
 static void launch_convs(struct rp_cuda *c, float *x)
 {
-    static const struct rp_conv conv = {1, 14, 14, 64, 14, 14, 64, 3, 3, 1, 1, 1}, groups = {1, 65, 65, 4, 65, 65, 4, 1, 1, 1, 0, 0};
+    static const struct rp_conv conv = {1, 14, 14, 64, 14, 14, 64, 3, 3, 1, 1, 1},
+                                groups = {1, 65, 65, 4, 65, 65, 4, 1, 1, 1, 0, 0};
     const struct rp_ops *op = c->dev.op;
     int usable;
     for (int tile = 1; rp_cuda_conv_tile(c, tile, &usable); tile++) {
@@ -267,8 +273,8 @@ static void launch_stored(struct rp_cuda *c)
         if (!rp_is_mixed(c->dev.numerics) || !rp_cuda_has_arithmetic(c->gpu.capability, c->dev.numerics))
             continue;
         for (int op = 0; op < RP_OP_COUNT; op++) {
-            struct rp_op_shape s = {.rows = 256, .width = 768, .batch = 1, .seq = 64, .heads = 1, .head_dim = 64, .variant = 1, .seed = 1,
-                                    .conv = {1, 8, 8, 64, 4, 4, 64, 3, 3, 2, 1, 1}};
+            struct rp_op_shape s = {.rows = 256, .width = 768, .batch = 1, .seq = 64, .heads = 1, .head_dim = 64,
+                                    .variant = 1, .seed = 1, .conv = {1, 8, 8, 64, 4, 4, 64, 3, 3, 2, 1, 1}};
             if (!rp_op_is_stored((enum rp_op)op) || op == RP_OP_gemm)
                 continue;
             (void)!rp_ops_compare(NULL, c->dev.op, &c->dev, (enum rp_op)op, &s, &ignored);
@@ -344,7 +350,8 @@ static int shared_of(const struct rp_buf *launches, const char *kernel)
     return at && sscanf(at + strlen(line) - 1, "%*d %d", &bytes) == 1 ? bytes : -1;
 }
 
-static void add_row(struct rp_buf *out, enum rp_cuda_kernel kernel, const struct code *codes, const struct rp_buf *launches)
+static void add_row(struct rp_buf *out, enum rp_cuda_kernel kernel, const struct code *codes,
+                    const struct rp_buf *launches)
 {
     const struct rp_cuda_kernel_info *info = &rp_cuda_kernels[kernel];
     rp_buf_printf(out, "%-26s %7u", info->name + 3, info->threads);
@@ -359,7 +366,8 @@ static void add_row(struct rp_buf *out, enum rp_cuda_kernel kernel, const struct
         CHECK(k && k->registers, "nothing is known of %s for %s", info->name, archs[i].name);
         if (!k)
             continue;
-        CHECK(!k->spills && !k->stack, "%s for %s: %d bytes spilled, %d bytes of stack", info->name, archs[i].name, k->spills, k->stack);
+        CHECK(!k->spills && !k->stack, "%s for %s: %d bytes spilled, %d bytes of stack", info->name, archs[i].name,
+              k->spills, k->stack);
         int shared = shared_of(&launches[i], info->name + 3);
         rp_buf_printf(out, " %3d ", k->registers);
         if (shared < 0)
@@ -383,9 +391,11 @@ TEST(kernels_are_as_in_the_table)
     if (strncmp(about.data, "NVRTC", 5) != 0)
         SKIP("another compiler than that of the table");
     rp_buf_puts(&table,
-                "For each architecture: registers of a thread, KiB of shared memory of a block at BERT's sizes, and blocks that fit on a\n"
+                "For each architecture: registers of a thread, KiB of shared memory of a block at BERT's sizes, and "
+                "blocks that fit on a\n"
                 "multiprocessor by registers, shared memory and threads. -: not launched, or not compiled, there.\n"
-                "RP_UPDATE=1 BUILD=build build/native/tests/cuda/test_device_code writes this file.\n\nkernel                     threads");
+                "RP_UPDATE=1 BUILD=build build/native/tests/cuda/test_device_code writes this file.\n\nkernel          "
+                "           threads");
     for (int i = 0; i < ARCHS; i++) {
         if (!is_built(archs[i].name))
             continue;
@@ -404,5 +414,6 @@ TEST(kernels_are_as_in_the_table)
     if (built == ARCHS)
         expect_table(TABLE, &table);
     else
-        printf("# %d of %d architectures were built: tests/build/device_code.sh compares the text of the others\n", built, ARCHS);
+        printf("# %d of %d architectures were built: tests/build/device_code.sh compares the text of the others\n",
+               built, ARCHS);
 }

@@ -1,7 +1,7 @@
-/* How fast the matrix products, convolutions and attention may be, by estimate: what their main loops consist of, and for BERT's and GPT's
- * products and attention and ResNet-50's convolutions on three GPUs the kernel that the host code takes and the share of the peak that is
- * expected of it. tests/cuda/estimates.txt has them, RP_UPDATE=1 writes it. The rates in gemm.def and conv.def, by
- * which the host code chooses, are measured: at most what the loops allow. */
+/* How fast the matrix products, convolutions and attention may be, by estimate: what their main loops consist of, and
+ * for BERT's and GPT's products and attention and ResNet-50's convolutions on three GPUs the kernel that the host code
+ * takes and the share of the peak that is expected of it. tests/cuda/estimates.txt has them, RP_UPDATE=1 writes it. The
+ * rates in gemm.def and conv.def, by which the host code chooses, are measured: at most what the loops allow. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/cuda.h"
 #include "tests/cuda/device_code.h"
@@ -17,14 +17,16 @@ static const struct {
     const char *name;
     int from, before, rate;
 } tiles[] = {
-#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from, before, rate)            \
+#define TILE(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, how_a, how_b, from,      \
+             before, rate)                                                                                             \
     {"gemm_" #name, from, before, rate},
 #include "backend/cuda/gemm.def"
 #undef TILE
 #define FORWARD(name, ...) CONV("conv_forward_" #name, __VA_ARGS__)
 #define DGRAD(name, ...) CONV("conv_dgrad_" #name, __VA_ARGS__)
 #define WGRAD(name, ...) CONV("conv_wgrad_" #name, __VA_ARGS__)
-#define CONV(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, vectors, from, before, rate)                 \
+#define CONV(name, threads, blocks, rows, columns, thread_rows, thread_columns, down, across, vectors, from, before,   \
+             rate)                                                                                                     \
     {name, from, before, rate},
 #include "backend/cuda/conv.def"
 #undef FORWARD
@@ -46,8 +48,10 @@ static void add_kernel(void *user, const char *kernel, const unsigned char *code
 {
     struct loops *l = user;
     for (int i = 0; i < TILES; i++)
-        if (strncmp(kernel, "rp_", 3) == 0 && strcmp(kernel + 3, tiles[i].name) == 0 && l->arch >= tiles[i].from && l->arch < tiles[i].before)
-            CHECK(sass_main_loop(&l->loop[i], code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel, l->arch);
+        if (strncmp(kernel, "rp_", 3) == 0 && strcmp(kernel + 3, tiles[i].name) == 0 && l->arch >= tiles[i].from &&
+            l->arch < tiles[i].before)
+            CHECK(sass_main_loop(&l->loop[i], code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel,
+                  l->arch);
 }
 
 static const char *device_code(char path[256], int arch, const char *part)
@@ -68,7 +72,8 @@ static void tile_table(struct rp_buf *out, const struct loops *loops)
         for (int i = 0; i < ARCHS; i++) {
             const struct sass_loop *l = &loops[i].loop[t];
             if (l->ffma)
-                rp_buf_printf(out, "  %3.0f %4.1f%c", 100.0 * l->ffma / l->instructions, 100.0 * l->bound, l->local ? '!' : ' ');
+                rp_buf_printf(out, "  %3.0f %4.1f%c", 100.0 * l->ffma / l->instructions, 100.0 * l->bound,
+                              l->local ? '!' : ' ');
             else
                 rp_buf_puts(out, "    -    - ");
         }
@@ -85,17 +90,21 @@ static void tile_table(struct rp_buf *out, const struct loops *loops)
 static const struct {
     const char *name;
     int from, before;
-} tiles16[] = { /* those of gemm16.def and gemm16_wgmma.def first, in their order */
-#define TILE16(name, threads, blocks, rows, columns, down, across, a_by_k, b_by_k, from, before) {"gemm16_f16_" #name, from, before},
+} tiles16[] = {
+    /* those of gemm16.def and gemm16_wgmma.def first, in their order */
+#define TILE16(name, threads, blocks, rows, columns, down, across, a_by_k, b_by_k, from, before)                       \
+    {"gemm16_f16_" #name, from, before},
 #include "backend/cuda/gemm16.def"
 #undef TILE16
 #define WGMMA16(name, ...) {"gemm16_f16_" #name, 90, 91},
 #include "backend/cuda/gemm16_wgmma.def"
 #undef WGMMA16
-    {"conv16_forward_f16_128x128", 80, 999},  {"conv16_dgrad_f16_128x128", 80, 999},    {"conv16_wgrad_f16_128x128", 80, 999},
-    {"conv16_forward_f16_64x64", 70, 999},    {"conv16_dgrad_f16_64x64", 70, 999},      {"conv16_wgrad_f16_64x64", 70, 999},
-    {"attention16_forward_f16_64", 70, 999},  {"attention16_keys_f16_64", 70, 999},     {"attention16_queries_f16_64", 70, 999},
-    {"attention16_forward_f16_128", 70, 999}, {"attention16_keys_f16_128", 70, 999},    {"attention16_queries_f16_128", 70, 999},
+    {"conv16_forward_f16_128x128", 80, 999}, {"conv16_dgrad_f16_128x128", 80, 999},
+    {"conv16_wgrad_f16_128x128", 80, 999},   {"conv16_forward_f16_64x64", 70, 999},
+    {"conv16_dgrad_f16_64x64", 70, 999},     {"conv16_wgrad_f16_64x64", 70, 999},
+    {"attention16_forward_f16_64", 70, 999}, {"attention16_keys_f16_64", 70, 999},
+    {"attention16_queries_f16_64", 70, 999}, {"attention16_forward_f16_128", 70, 999},
+    {"attention16_keys_f16_128", 70, 999},   {"attention16_queries_f16_128", 70, 999},
 };
 static const char *const parts16[] = {"gemm16", "conv16", "attention16"};
 enum { TILES16 = sizeof tiles16 / sizeof *tiles16 };
@@ -110,11 +119,15 @@ static void add_kernel16(void *user, const char *kernel, const unsigned char *co
 {
     struct loops16 *l = user;
     for (int i = 0; i < TILES16; i++)
-        if (strncmp(kernel, "rp_", 3) == 0 && strcmp(kernel + 3, tiles16[i].name) == 0 && l->arch >= tiles16[i].from && l->arch < tiles16[i].before) {
-            CHECK(sass_product_loop(&l->loop[i], code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel, l->arch);
+        if (strncmp(kernel, "rp_", 3) == 0 && strcmp(kernel + 3, tiles16[i].name) == 0 && l->arch >= tiles16[i].from &&
+            l->arch < tiles16[i].before) {
+            CHECK(sass_product_loop(&l->loop[i], code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel,
+                  l->arch);
             /* where ptxas finds sums touched too early, it waits after each HGMMA */
-            CHECK(!strstr(kernel, "_wgmma") || (l->loop[i].products == 4 && l->loop[i].fences == 1 && l->loop[i].waits == 1),
-                  "%s: %d HGMMA in the loop, %d fences, %d waits", kernel, l->loop[i].products, l->loop[i].fences, l->loop[i].waits);
+            CHECK(!strstr(kernel, "_wgmma") ||
+                      (l->loop[i].products == 4 && l->loop[i].fences == 1 && l->loop[i].waits == 1),
+                  "%s: %d HGMMA in the loop, %d fences, %d waits", kernel, l->loop[i].products, l->loop[i].fences,
+                  l->loop[i].waits);
             CHECK(!l->loop[i].local, "%s for sm_%d: local memory in the loop", kernel, l->arch);
         }
 }
@@ -137,7 +150,8 @@ static void tile16_table(struct rp_buf *out)
         rp_buf_printf(out, "%-28s", tiles16[t].name);
         for (int i = 0; i < ARCHS16; i++)
             if (loops16[i].loop[t].products)
-                rp_buf_printf(out, "  %3.0f %4.0f", 100.0 * loops16[i].loop[t].products / loops16[i].loop[t].instructions,
+                rp_buf_printf(out, "  %3.0f %4.0f",
+                              100.0 * loops16[i].loop[t].products / loops16[i].loop[t].instructions,
                               100.0 * loops16[i].loop[t].bound);
             else
                 rp_buf_puts(out, "    -    -");
@@ -157,7 +171,8 @@ static const struct {
                    {"B200", 100, 148, 232448, 1.85, 8.0, 0.25}};
 enum { TENSOR_GPUS = sizeof tensor_gpus / sizeof *tensor_gpus };
 
-/* The longer of the arithmetic, by the tile that is taken and what its loop allows, and of reading A and B and writing C once. */
+/* The longer of the arithmetic, by the tile that is taken and what its loop allows, and of reading A and B and writing
+ * C once. */
 static void low_product_row(struct rp_buf *out, struct rp_gemm g)
 {
     const double bytes = 2.0 * ((double)g.m * g.k + (double)g.n * g.k) + (g.ta ? 4.0 : 2.0) * g.m * g.n;
@@ -165,8 +180,10 @@ static void low_product_row(struct rp_buf *out, struct rp_gemm g)
     for (int i = 0; i < TENSOR_GPUS; i++) {
         const struct rp_cuda_image image = {.arch = tensor_gpus[i].arch};
         const int has_wgmma = tensor_gpus[i].arch == 90;
-        const struct rp_cuda c = {.image = &image, .more = has_wgmma ? &image : NULL, .has_wgmma = has_wgmma, .multiprocessors = tensor_gpus[i].multiprocessors,
-                                  .gpu.shared_max = (size_t)tensor_gpus[i].shared, .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
+        const struct rp_cuda c = {.image = &image, .more = has_wgmma ? &image : NULL, .has_wgmma = has_wgmma,
+                                  .multiprocessors = tensor_gpus[i].multiprocessors,
+                                  .gpu.shared_max = (size_t)tensor_gpus[i].shared,
+                                  .workspace_bytes = RP_CUDA_GEMM_WORKSPACE};
         const int rate = sass_tensor_rate(tensor_gpus[i].arch);
         const struct rp_cuda_gemm how = rp_cuda_gemm16_choice(&c, &g, rate);
         double share = 0;
@@ -178,22 +195,26 @@ static void low_product_row(struct rp_buf *out, struct rp_gemm g)
         const double cap = is_wgmma ? WGMMA_CAP : tensor_gpus[i].cap;
         share = share < cap ? share : cap;
         const double work = (double)g.m * g.n * g.k, ideal = work / ((double)rate * tensor_gpus[i].multiprocessors);
-        const double seconds = how.cycles / share / tensor_gpus[i].ghz * 1e-9, moving = bytes / tensor_gpus[i].terabytes * 1e-12;
-        CHECK(how.cycles >= ideal * 0.999, "%s is expected to do %dx%dx%d faster than it can", tensor_gpus[i].name, g.m, g.n, g.k);
-        rp_buf_printf(out, "  %-11s %4.0f%c", rp_cuda_gemm16_tile(&c, how.tile, &usable), 2e-12 * work / (seconds > moving ? seconds : moving),
-                      moving > seconds ? 'm' : ' ');
+        const double seconds = how.cycles / share / tensor_gpus[i].ghz * 1e-9,
+                     moving = bytes / tensor_gpus[i].terabytes * 1e-12;
+        CHECK(how.cycles >= ideal * 0.999, "%s is expected to do %dx%dx%d faster than it can", tensor_gpus[i].name, g.m,
+              g.n, g.k);
+        rp_buf_printf(out, "  %-11s %4.0f%c", rp_cuda_gemm16_tile(&c, how.tile, &usable),
+                      2e-12 * work / (seconds > moving ? seconds : moving), moving > seconds ? 'm' : ' ');
     }
     rp_buf_puts(out, "\n");
 }
 
 static void low_product_table(struct rp_buf *out)
 {
-    rp_buf_puts(out, "\nBERT-base in mixed precision, 8192 rows, and a product of 8192 cubed: the tile that is taken and TFLOP/s by that bound,\n"
+    rp_buf_puts(out, "\nBERT-base in mixed precision, 8192 rows, and a product of 8192 cubed: the tile that is taken "
+                     "and TFLOP/s by that bound,\n"
                      "in whole rounds of blocks; m: memory is slower. Nothing of this was measured.\n\n");
     rp_buf_printf(out, "%22s", "");
     for (int i = 0; i < TENSOR_GPUS; i++)
         rp_buf_printf(out, "  %-4s (%4.0f)       ", tensor_gpus[i].name,
-                      2e-3 * sass_tensor_rate(tensor_gpus[i].arch) * tensor_gpus[i].multiprocessors * tensor_gpus[i].ghz);
+                      2e-3 * sass_tensor_rate(tensor_gpus[i].arch) * tensor_gpus[i].multiprocessors *
+                          tensor_gpus[i].ghz);
     rp_buf_puts(out, "\n");
     for (int i = 0; i < 4; i++) {
         const int in = i == 3 ? 3072 : 768, width = (int[]){2304, 768, 3072, 768}[i];
@@ -240,8 +261,8 @@ static void product_row(struct rp_buf *out, struct rp_gemm g)
         struct rp_cuda_gemm how = rp_cuda_gemm_choice(&c, &g, 0);
         int usable;
         double ideal = (double)g.m * g.n * g.k / ((double)gpus[i].lanes * gpus[i].multiprocessors);
-        rp_buf_printf(out, "  %-12s %-8s %3.0f %6.1f", rp_cuda_gemm_tile(&c, how.tile, &usable), modes[how.mode], 100 * ideal / how.cycles,
-                      2e-3 * g.m * g.n * g.k / (how.cycles / gpus[i].ghz));
+        rp_buf_printf(out, "  %-12s %-8s %3.0f %6.1f", rp_cuda_gemm_tile(&c, how.tile, &usable), modes[how.mode],
+                      100 * ideal / how.cycles, 2e-3 * g.m * g.n * g.k / (how.cycles / gpus[i].ghz));
         CHECK(how.cycles >= ideal, "%s is expected to do %dx%dx%d faster than it can", gpus[i].name, g.m, g.n, g.k);
     }
     rp_buf_puts(out, "\n");
@@ -271,7 +292,8 @@ static void product_table(struct rp_buf *out)
         for (int i = 0; i < 4; i++)
             layer_rows(out, rows, i == 3 ? 3072 : 768, (int[]){2304, 768, 3072, 768}[i]);
     layer_rows(out, 640, 768, 30522);
-    rp_buf_puts(out, "\nGPT: 768 wide (GPT-2 124M, the layers above at 4096 rows) and 1536 wide with 8192 rows; logits in blocks of 512 rows.\n\n");
+    rp_buf_puts(out, "\nGPT: 768 wide (GPT-2 124M, the layers above at 4096 rows) and 1536 wide with 8192 rows; logits "
+                     "in blocks of 512 rows.\n\n");
     gpu_names(out);
     layer_rows(out, 512, 768, 50304);
     for (int i = 0; i < 4; i++)
@@ -298,7 +320,8 @@ enum { LAYERS = sizeof layers / sizeof *layers };
 static struct rp_conv conv_of(int i)
 {
     const int in = layers[i].in, out = in / layers[i].stride, kernel = layers[i].kernel;
-    return (struct rp_conv){BATCH, in, in, layers[i].in_c, out, out, layers[i].out_c, kernel, kernel, layers[i].stride, kernel / 2, kernel / 2};
+    return (struct rp_conv){BATCH,           in,     in,     layers[i].in_c,   out,        out,
+                            layers[i].out_c, kernel, kernel, layers[i].stride, kernel / 2, kernel / 2};
 }
 
 static void conv_cell(struct rp_buf *out, int gpu, enum rp_op op, int layer, double *useful, double *seconds)
@@ -316,7 +339,8 @@ static void conv_cell(struct rp_buf *out, int gpu, enum rp_op op, int layer, dou
     else
         name = rp_cuda_gemm_tile(&c, how.gemm.tile, &usable);
     CHECK(how.cycles >= ideal, "%s is expected to do layer %d faster than it can", gpus[gpu].name, layer);
-    rp_buf_printf(out, "  %-16s %3.0f %6.1f", name, 100 * ideal / how.cycles, 2e-3 * work / (how.cycles / gpus[gpu].ghz));
+    rp_buf_printf(out, "  %-16s %3.0f %6.1f", name, 100 * ideal / how.cycles,
+                  2e-3 * work / (how.cycles / gpus[gpu].ghz));
     useful[gpu] += layers[layer].times * work;
     seconds[gpu] += layers[layer].times * how.cycles / gpus[gpu].ghz * 1e-9;
 }
@@ -336,8 +360,9 @@ static void conv_table(struct rp_buf *out)
         for (int i = 0; i < LAYERS; i++) {
             if (d == 1 && i == 0)
                 continue; /* nobody needs the gradient of the images */
-            rp_buf_printf(out, "%-7s %3d x %4d -> %4d, %dx%d / %d x %d", directions[d].name, layers[i].in, layers[i].in_c, layers[i].out_c,
-                          layers[i].kernel, layers[i].kernel, layers[i].stride, layers[i].times);
+            rp_buf_printf(out, "%-7s %3d x %4d -> %4d, %dx%d / %d x %d", directions[d].name, layers[i].in,
+                          layers[i].in_c, layers[i].out_c, layers[i].kernel, layers[i].kernel, layers[i].stride,
+                          layers[i].times);
             for (int g = 0; g < GPUS; g++)
                 conv_cell(out, g, directions[d].op, i, useful, seconds);
             rp_buf_puts(out, "\n");
@@ -353,7 +378,8 @@ static void conv_table(struct rp_buf *out)
 
 /* ---- attention ---- */
 
-static const char *const attention_parts[] = {"attention", "attention_stream", "attention_backward", "attention_stream_backward"};
+static const char *const attention_parts[] = {"attention", "attention_stream", "attention_backward",
+                                              "attention_stream_backward"};
 enum { PARTS = 4, KERNELS = 64 };
 
 struct attention_loops {
@@ -370,7 +396,8 @@ static void add_attention(void *user, const char *kernel, const unsigned char *c
     if (strcmp(kernel, "rp_attention_dots") == 0 || !CHECK(l->n < KERNELS))
         return;
     snprintf(l->row[l->n].kernel, sizeof l->row->kernel, "%s", kernel + 3);
-    CHECK(sass_main_loop(&l->row[l->n].loop, code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel, l->arch);
+    CHECK(sass_main_loop(&l->row[l->n].loop, code, bytes, l->arch), "%s for sm_%d: no main loop is found", kernel,
+          l->arch);
     CHECK(!l->row[l->n].loop.local, "%s for sm_%d: local memory in the loop", kernel, l->arch);
     l->n++;
 }
@@ -401,7 +428,8 @@ static double launch_cycles(const struct attention_launch *l, int gpu, const str
 {
     const long n = (a->seq + l->rows - 1) / l->rows;
     const long each = (l->blocks + gpus[gpu].multiprocessors - 1) / gpus[gpu].multiprocessors;
-    const int W = RP_ATT_STREAM_W(a->head_dim), dots = (a->head_dim + 15) / 16 * 16, wide = (a->head_dim + 16 * W - 1) / (16 * W) * 16 * W;
+    const int W = RP_ATT_STREAM_W(a->head_dim), dots = (a->head_dim + 15) / 16 * 16,
+              wide = (a->head_dim + 16 * W - 1) / (16 * W) * 16 * W;
     const double byte = gpus[gpu].ghz * 1e9 * gpus[gpu].multiprocessors / (gpus[gpu].terabytes * 1e12);
     double others = 0;
     for (int i = 0; i < n; i++) /* whole tiles of 64, up to the diagonal */
@@ -485,15 +513,16 @@ static void attention_cell(struct rp_buf *out, const struct attention_loops *loo
     char name[64] = "attention_";
     const double cycles = (backward ? backward_cycles : forward_cycles)(name, loops, gpu, &c, a);
     CHECK(cycles >= ideal, "%s is expected to do attention faster than it can", gpus[gpu].name);
-    rp_buf_printf(out, "  %-21s %3.0f %6.1f", name + 10, 100 * ideal / cycles, 2e-3 * useful / (cycles / gpus[gpu].ghz));
+    rp_buf_printf(out, "  %-21s %3.0f %6.1f", name + 10, 100 * ideal / cycles,
+                  2e-3 * useful / (cycles / gpus[gpu].ghz));
 }
 
 static void attention_table(struct rp_buf *out, const struct attention_loops *loops)
 {
     static const struct {
         int batch, seq, heads, dim;
-    } shapes[] = {{4, 1024, 12, 64}, {4, 1024, 16, 96}, {4, 1024, 16, 128}, {4, 2048, 12, 64}, {4, 2048, 16, 96}, {4, 2048, 16, 128},
-                  {1, 8192, 16, 96}};
+    } shapes[] = {{4, 1024, 12, 64}, {4, 1024, 16, 96},  {4, 1024, 16, 128}, {4, 2048, 12, 64},
+                  {4, 2048, 16, 96}, {4, 2048, 16, 128}, {1, 8192, 16, 96}};
     static const int of_gpu[GPUS] = {ARCHS - 1, 2, 0};
     rp_buf_printf(out, "kernel               ");
     for (int i = 0; i < ARCHS; i++)
@@ -513,16 +542,18 @@ static void attention_table(struct rp_buf *out, const struct attention_loops *lo
     rp_buf_puts(out, "\n");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int backward = 0; backward < 2; backward++) {
-            const struct rp_attention a = {
-                .batch = shapes[i].batch, .seq = shapes[i].seq, .heads = shapes[i].heads, .head_dim = shapes[i].dim, .causal = 1};
-            rp_buf_printf(out, "%-8s %2d x %2d x %4d x %3d  ", backward ? "backward" : "forward", a.batch, a.heads, a.seq, a.head_dim);
+            const struct rp_attention a = {.batch = shapes[i].batch, .seq = shapes[i].seq, .heads = shapes[i].heads,
+                                           .head_dim = shapes[i].dim, .causal = 1};
+            rp_buf_printf(out, "%-8s %2d x %2d x %4d x %3d  ", backward ? "backward" : "forward", a.batch, a.heads,
+                          a.seq, a.head_dim);
             for (int g = 0; g < GPUS; g++)
                 attention_cell(out, &loops[of_gpu[g]], g, &a, backward);
             rp_buf_puts(out, "\n");
         }
 }
 
-/* The loss: bytes from and to memory, at the rate of the data sheet; rows of more classes are read again from the cache. */
+/* The loss: bytes from and to memory, at the rate of the data sheet; rows of more classes are read again from the
+ * cache. */
 static void loss_table(struct rp_buf *out)
 {
     for (int i = 0; i < GPUS; i++)
@@ -541,17 +572,21 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
         SKIP("no device code was built");
     for (int i = 0; i < ARCHS; i++)
         if (access(device_code(path, archs[i], "gemm"), R_OK) != 0)
-            SKIP("not all architectures were built (ARCHS): tests/build/device_code.sh compares the text of the others");
+            SKIP(
+                "not all architectures were built (ARCHS): tests/build/device_code.sh compares the text of the others");
     for (int i = 0; i < ARCHS16; i++) {
         loops16[i].arch = archs16[i];
         if (access(device_code(path, archs16[i], "gemm16"), R_OK) != 0)
-            SKIP("not all architectures were built (ARCHS): tests/build/device_code.sh compares the text of the others");
+            SKIP(
+                "not all architectures were built (ARCHS): tests/build/device_code.sh compares the text of the others");
         for (size_t p = 0; p < sizeof parts16 / sizeof *parts16; p++)
-            CHECK(code_each_text(device_code(path, archs16[i], parts16[p]), add_kernel16, &loops16[i], &err) == 0, "%s", err.msg);
+            CHECK(code_each_text(device_code(path, archs16[i], parts16[p]), add_kernel16, &loops16[i], &err) == 0, "%s",
+                  err.msg);
         if (archs16[i] == 90 && access(device_code(path, 90, "../sm_90a/gemm16_wgmma"), R_OK) != 0)
             SKIP("sm_90a was not built (ARCHS): tests/build/device_code.sh compares its text");
         if (archs16[i] == 90)
-            CHECK(code_each_text(device_code(path, 90, "../sm_90a/gemm16_wgmma"), add_kernel16, &loops16[i], &err) == 0, "%s", err.msg);
+            CHECK(code_each_text(device_code(path, 90, "../sm_90a/gemm16_wgmma"), add_kernel16, &loops16[i], &err) == 0,
+                  "%s", err.msg);
     }
     for (int i = 0; i < ARCHS; i++) {
         loops[i].arch = archs[i];
@@ -559,7 +594,9 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
         CHECK(code_each_text(device_code(path, archs[i], "conv"), add_kernel, &loops[i], &err) == 0, "%s", err.msg);
         attention[i].arch = archs[i];
         for (int p = 0; p < PARTS; p++)
-            CHECK(code_each_text(device_code(path, archs[i], attention_parts[p]), add_attention, &attention[i], &err) == 0, "%s", err.msg);
+            CHECK(code_each_text(device_code(path, archs[i], attention_parts[p]), add_attention, &attention[i], &err) ==
+                      0,
+                  "%s", err.msg);
     }
     rp_buf_puts(
         &table,
@@ -570,11 +607,13 @@ TEST(products_are_as_fast_as_in_the_table_by_estimate)
         "of the peak that the model of tests/cuda/sass.h allows; !: local memory in the loop. rate: what the choice\n"
         "of tiles counts with (src/backend/cuda/gemm.def, conv.def), measured for sm_90.\n\n");
     tile_table(&table, loops);
-    rp_buf_puts(&table, "\nBERT-base, batch 32 and 96 of length 128 and the head: tile, how segments are added, per cent of peak, TFLOP/s "
-                        "at boost clock.\n\n");
+    rp_buf_puts(&table, "\nBERT-base, batch 32 and 96 of length 128 and the head: tile, how segments are added, per "
+                        "cent of peak, TFLOP/s at boost clock.\n\n");
     product_table(&table);
-    rp_buf_puts(&table, "\nResNet-50, batch 128: side of the square image, channels, window / stride x how many of them: tile of conv.def (with its\n"
-                        "direction) or gemm.def, per cent of peak (padding and absent taps are no useful work), TFLOP/s.\n\n");
+    rp_buf_puts(&table,
+                "\nResNet-50, batch 128: side of the square image, channels, window / stride x how many of them: tile "
+                "of conv.def (with its\n"
+                "direction) or gemm.def, per cent of peak (padding and absent taps are no useful work), TFLOP/s.\n\n");
     conv_table(&table);
     rp_buf_puts(&table, "\nAttention: of the loop with most FFMA the same as above. Then causal attention, batch x "
                         "heads x tokens x columns of a head:\n"

@@ -1,5 +1,5 @@
-/* mma.sync, ldmatrix and conversions to 16 bits, each by itself: by the shim's built-ins and as PTX, against tables of the fragments, and
- * products whose result tells the arithmetic of one family of GPUs from another's.
+/* mma.sync, ldmatrix and conversions to 16 bits, each by itself: by the shim's built-ins and as PTX, against tables of
+ * the fragments, and products whose result tells the arithmetic of one family of GPUs from another's.
  * shims: ptx checked */
 #include "tests/cuda/matrix_tables.h"
 #include "tests/unit/tap.h"
@@ -21,12 +21,12 @@ static int is_ptx;
 
 #define NAME_OF(function) #function
 #define NAME(function) NAME_OF(function)
-#define CALL(function, ...)                                                                                                                \
-    do {                                                                                                                                   \
-        __typeof__(&function) call_;                                                                                                       \
-        *(void **)&call_ = dlsym(library, NAME(function));                                                                                 \
-        if (!call_ || call_(__VA_ARGS__) != CUDA_SUCCESS)                                                                                  \
-            _exit(3);                                                                                                                      \
+#define CALL(function, ...)                                                                                            \
+    do {                                                                                                               \
+        __typeof__(&function) call_;                                                                                   \
+        *(void **)&call_ = dlsym(library, NAME(function));                                                             \
+        if (!call_ || call_(__VA_ARGS__) != CUDA_SUCCESS)                                                              \
+            _exit(3);                                                                                                  \
     } while (0)
 
 static void open_library(void)
@@ -41,7 +41,8 @@ static void open_library(void)
     unsetenv("PTX_DIR");
 }
 
-/* One block of a kernel of the shim, or of a text, on a device of a capability, in a process of its own: another target is refused there. */
+/* One block of a kernel of the shim, or of a text, on a device of a capability, in a process of its own: another target
+ * is refused there. */
 static void launch(const char *name, const char *text, int layout, const uint32_t *in, uint32_t *out, size_t bytes)
 {
     CUcontext context;
@@ -67,7 +68,8 @@ static void launch(const char *name, const char *text, int layout, const uint32_
     CALL(cuMemcpyDtoHAsync, out, to, bytes, NULL);
 }
 
-static int run(const char *name, const char *text, int capability, int layout, const uint32_t *in, uint32_t *out, size_t bytes)
+static int run(const char *name, const char *text, int capability, int layout, const uint32_t *in, uint32_t *out,
+               size_t bytes)
 {
     int of[2], status = -1;
     char number[8];
@@ -100,7 +102,10 @@ enum { M8N8K4, M16N8K8, M16N8K16 };
 /* Which element of which lane an element of a matrix is. */
 static int a_place(int form, int layout, int row, int k)
 {
-    return form == M16N8K16 ? a_m16n8k16[row][k] : form == M16N8K8 ? a_m16n8k8[row][k] : layout & 1 ? a_columns_m8n8k4[row][k] : a_rows_m8n8k4[row][k];
+    return form == M16N8K16  ? a_m16n8k16[row][k]
+           : form == M16N8K8 ? a_m16n8k8[row][k]
+           : layout & 1      ? a_columns_m8n8k4[row][k]
+                             : a_rows_m8n8k4[row][k];
 }
 static int b_place(int form, int layout, int k, int column)
 {
@@ -125,13 +130,16 @@ static void text_of_product(char *text, size_t size, int form, int layout, int i
     const struct form *f = &forms[form];
     const char *type = is_bf16 ? "bf16" : "f16";
     int n = snprintf(text, size,
-                     "//\n.version 8.8\n.target sm_%d\n.address_size 64\n.visible .entry rp_planted_%s(.param .align 8 .b8 p[24])\n.maxntid 32, 1, 1\n"
-                     "{\n.reg .b32 %%r<32>;\n.reg .b64 %%rd<8>;\nld.param.u64 %%rd1, [p];\nld.param.u64 %%rd2, [p+8];\nmov.u32 %%r31, %%laneid;\n"
-                     "mul.wide.u32 %%rd3, %%r31, 4;\nadd.s64 %%rd1, %%rd1, %%rd3;\nadd.s64 %%rd2, %%rd2, %%rd3;\n", capability, f->name);
+                     "//\n.version 8.8\n.target sm_%d\n.address_size 64\n.visible .entry rp_planted_%s(.param .align 8 "
+                     ".b8 p[24])\n.maxntid 32, 1, 1\n"
+                     "{\n.reg .b32 %%r<32>;\n.reg .b64 %%rd<8>;\nld.param.u64 %%rd1, [p];\nld.param.u64 %%rd2, "
+                     "[p+8];\nmov.u32 %%r31, %%laneid;\n"
+                     "mul.wide.u32 %%rd3, %%r31, 4;\nadd.s64 %%rd1, %%rd1, %%rd3;\nadd.s64 %%rd2, %%rd2, %%rd3;\n",
+                     capability, f->name);
     for (int i = 0; i < 14; i++)
         n += snprintf(text + n, size - (size_t)n, "ld.global.b32 %%r%d, [%%rd2+%d];\n", i, 128 * i);
-    n += snprintf(text + n, size - (size_t)n, "mma.sync.aligned.%s.%s.%s.f32.%s.%s.f32 {", f->name, layout & 1 ? "col" : "row",
-                  layout & 2 ? "row" : "col", type, type);
+    n += snprintf(text + n, size - (size_t)n, "mma.sync.aligned.%s.%s.%s.f32.%s.%s.f32 {", f->name,
+                  layout & 1 ? "col" : "row", layout & 2 ? "row" : "col", type, type);
     const int groups[][2] = {{6, f->c}, {0, f->a}, {4, f->b}, {6, f->c}};
     for (int g = 0; g < 4; g++) {
         for (int i = 0; i < groups[g][1]; i++)
@@ -160,7 +168,8 @@ static uint32_t bits_of(float x)
 static uint16_t low(float x, int is_bf16)
 {
     const uint32_t b = bits_of(x), e = b >> 23 & 255;
-    return is_bf16 ? (uint16_t)(b >> 16) : (uint16_t)(b >> 31 << 15 | (x != 0 ? (e - 112) << 10 | (b >> 13 & 1023) : 0));
+    return is_bf16 ? (uint16_t)(b >> 16)
+                   : (uint16_t)(b >> 31 << 15 | (x != 0 ? (e - 112) << 10 | (b >> 13 & 1023) : 0));
 }
 
 static int small(void)
@@ -213,7 +222,8 @@ static void compare_places(int form, int layout, int is_bf16, int capability)
                 const int place = c_place(form, i, j);
                 differ += value_of(out[place % 10 * LANES + place / 10 + 4 * q]) != (float)sum;
             }
-    CHECK(differ == 0, "%s on %d, layout %d, %s: %d elements differ", forms[form].name, capability, layout, is_bf16 ? "bf16" : "fp16", differ);
+    CHECK(differ == 0, "%s on %d, layout %d, %s: %d elements differ", forms[form].name, capability, layout,
+          is_bf16 ? "bf16" : "fp16", differ);
 }
 
 TEST(every_element_of_a_product_is_where_the_tables_have_it)
@@ -246,10 +256,20 @@ TEST(each_family_has_its_arithmetic)
         const char *what;
         float x[16], y[16], c, expected[4]; /* of 70, 75, 80, 90; NAN: not asked */
     } cases[] = {
-        {"two products of 2^-24 beside 1", {0x1p-12f, 0x1p-12f}, {0x1p-12f, 0x1p-12f}, 1, {1, 1 + 0x1p-23f, 1 + 0x1p-23f, 1 + 0x1p-23f}},
-        {"four products of 2^-25 beside 1", {0x1p-12f, 0x1p-12f, 0x1p-12f, 0x1p-12f}, {0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f}, 1,
+        {"two products of 2^-24 beside 1",
+         {0x1p-12f, 0x1p-12f},
+         {0x1p-12f, 0x1p-12f},
+         1,
+         {1, 1 + 0x1p-23f, 1 + 0x1p-23f, 1 + 0x1p-23f}},
+        {"four products of 2^-25 beside 1",
+         {0x1p-12f, 0x1p-12f, 0x1p-12f, 0x1p-12f},
+         {0x1p-13f, 0x1p-13f, 0x1p-13f, 0x1p-13f},
+         1,
          {1, 1, 1, 1 + 0x1p-23f}},
-        {"2^12 goes in the ninth product", {0x1p6f, 0x1p-6f, 0, 0, 0, 0, 0, 0, -0x1p6f}, {0x1p6f, 0x1p-6f, 0, 0, 0, 0, 0, 0, 0x1p6f}, 0,
+        {"2^12 goes in the ninth product",
+         {0x1p6f, 0x1p-6f, 0, 0, 0, 0, 0, 0, -0x1p6f},
+         {0x1p6f, 0x1p-6f, 0, 0, 0, 0, 0, 0, 0x1p6f},
+         0,
          {0x1p12f, 0x1p12f, 0, 0x1p-12f}},
         {"a subnormal factor", {0x1p-14f}, {0x1p-14f}, 0, {0x1p-28f, 0x1p-28f, 0x1p-28f, 0x1p-28f}},
     };
@@ -271,22 +291,31 @@ static void compare_matrices(int count, int is_transposed)
     for (int i = 0; i < 2 * 4 * LANES; i++)
         in[i / 2] |= (uint32_t)(i + 1) << 16 * (i % 2);
     snprintf(name, sizeof name, "rp_planted_ldmatrix%s", is_transposed ? "_trans" : "");
-    snprintf(text, sizeof text,
-             "//\n.version 8.8\n.target sm_80\n.address_size 64\n.visible .entry %s(.param .align 8 .b8 p[24])\n.maxntid 32, 1, 1\n"
-             "{\n.reg .b32 %%r<16>;\n.reg .b64 %%rd<8>;\n.shared .align 16 .b8 rows[512];\nld.param.u64 %%rd1, [p];\nld.param.u64 %%rd2, [p+8];\n"
-             "mov.u32 %%r1, %%laneid;\nmul.wide.u32 %%rd3, %%r1, 16;\nadd.s64 %%rd2, %%rd2, %%rd3;\n"
-             "ld.global.v4.b32 {%%r2, %%r3, %%r4, %%r5}, [%%rd2];\nmov.u32 %%r6, rows;\nmad.lo.s32 %%r7, %%r1, 16, %%r6;\n"
-             "st.shared.v4.b32 [%%r7], {%%r2, %%r3, %%r4, %%r5};\nbar.warp.sync -1;\nmov.u32 %%r9, 0;\nmov.u32 %%r10, 0;\nmov.u32 %%r11, 0;\n"
-             "ldmatrix.sync.aligned.m8n8.x%d%s.shared.b16 {%s}, [%%r7];\nmul.wide.u32 %%rd3, %%r1, 4;\nadd.s64 %%rd1, %%rd1, %%rd3;\n"
-             "st.global.b32 [%%rd1], %%r8;\nst.global.b32 [%%rd1+128], %%r9;\nst.global.b32 [%%rd1+256], %%r10;\n"
-             "st.global.b32 [%%rd1+384], %%r11;\nret;\n}\n",
-             name, count, is_transposed ? ".trans" : "", count == 1 ? "%r8" : count == 2 ? "%r8, %r9" : "%r8, %r9, %r10, %r11");
+    snprintf(
+        text, sizeof text,
+        "//\n.version 8.8\n.target sm_80\n.address_size 64\n.visible .entry %s(.param .align 8 .b8 p[24])\n.maxntid "
+        "32, 1, 1\n"
+        "{\n.reg .b32 %%r<16>;\n.reg .b64 %%rd<8>;\n.shared .align 16 .b8 rows[512];\nld.param.u64 %%rd1, "
+        "[p];\nld.param.u64 %%rd2, [p+8];\n"
+        "mov.u32 %%r1, %%laneid;\nmul.wide.u32 %%rd3, %%r1, 16;\nadd.s64 %%rd2, %%rd2, %%rd3;\n"
+        "ld.global.v4.b32 {%%r2, %%r3, %%r4, %%r5}, [%%rd2];\nmov.u32 %%r6, rows;\nmad.lo.s32 %%r7, %%r1, 16, %%r6;\n"
+        "st.shared.v4.b32 [%%r7], {%%r2, %%r3, %%r4, %%r5};\nbar.warp.sync -1;\nmov.u32 %%r9, 0;\nmov.u32 %%r10, "
+        "0;\nmov.u32 %%r11, 0;\n"
+        "ldmatrix.sync.aligned.m8n8.x%d%s.shared.b16 {%s}, [%%r7];\nmul.wide.u32 %%rd3, %%r1, 4;\nadd.s64 %%rd1, "
+        "%%rd1, %%rd3;\n"
+        "st.global.b32 [%%rd1], %%r8;\nst.global.b32 [%%rd1+128], %%r9;\nst.global.b32 [%%rd1+256], %%r10;\n"
+        "st.global.b32 [%%rd1+384], %%r11;\nret;\n}\n",
+        name, count, is_transposed ? ".trans" : "",
+        count == 1   ? "%r8"
+        : count == 2 ? "%r8, %r9"
+                     : "%r8, %r9, %r10, %r11");
     run(name, text, 80, 0, in, out, sizeof out);
     for (int j = 0; j < count; j++)
         for (int row = 0; row < 8; row++)
             for (int column = 0; column < 8; column++) {
                 const int place = is_transposed ? ldmatrix_trans[row][column] : ldmatrix[row][column];
-                differ += (out[j * LANES + place / 10] >> 16 * (place % 10) & 0xffff) != (uint32_t)(64 * j + 8 * row + column + 1);
+                differ += (out[j * LANES + place / 10] >> 16 * (place % 10) & 0xffff) !=
+                          (uint32_t)(64 * j + 8 * row + column + 1);
             }
     CHECK(differ == 0, "%s of %d: %d elements differ", name, count, differ);
 }
@@ -321,16 +350,23 @@ TEST(conversions_round_to_nearest_and_pack_the_first_above)
         uint32_t in[WORDS] = {bits_of(cases[i].a), bits_of(cases[i].b)}, out[2] = {0};
         const int is_pair = strstr(cases[i].op, "x2") != NULL;
         snprintf(text, sizeof text,
-                 "//\n.version 8.8\n.target sm_80\n.address_size 64\n.visible .entry rp_case(.param .align 8 .b8 p[24])\n.maxntid 32, 1, 1\n"
+                 "//\n.version 8.8\n.target sm_80\n.address_size 64\n.visible .entry rp_case(.param .align 8 .b8 "
+                 "p[24])\n.maxntid 32, 1, 1\n"
                  "{\n.reg .b16 %%rs<4>;\n.reg .b32 %%r<4>;\n.reg .f32 %%f<4>;\n.reg .b64 %%rd<4>;\n.reg .pred %%p<2>;\n"
                  "mov.u32 %%r3, %%laneid;\nsetp.ne.u32 %%p1, %%r3, 0;\n@%%p1 ret;\n"
-                 "ld.param.u64 %%rd1, [p];\nld.param.u64 %%rd2, [p+8];\nld.global.f32 %%f1, [%%rd2];\nld.global.f32 %%f2, [%%rd2+4];\n"
+                 "ld.param.u64 %%rd1, [p];\nld.param.u64 %%rd2, [p+8];\nld.global.f32 %%f1, [%%rd2];\nld.global.f32 "
+                 "%%f2, [%%rd2+4];\n"
                  "%s %s, %%f1%s;\n%sst.global.b32 [%%rd1], %%r1;\n%sst.global.f32 [%%rd1+4], %%f3;\nret;\n}\n",
-                 cases[i].op, cases[i].to, is_pair ? ", %f2" : "", is_pair ? "" : "mov.u16 %rs2, 0;\nmov.b32 %r1, {%rs1, %rs2};\n",
-                 is_pair ? "mov.f32 %f3, %f1;\n" : strstr(cases[i].op, "bf16") ? "shl.b32 %r2, %r1, 16;\nmov.b32 %f3, %r2;\n" : "cvt.f32.f16 %f3, %rs1;\n");
+                 cases[i].op, cases[i].to, is_pair ? ", %f2" : "",
+                 is_pair ? "" : "mov.u16 %rs2, 0;\nmov.b32 %r1, {%rs1, %rs2};\n",
+                 is_pair                       ? "mov.f32 %f3, %f1;\n"
+                 : strstr(cases[i].op, "bf16") ? "shl.b32 %r2, %r1, 16;\nmov.b32 %f3, %r2;\n"
+                                               : "cvt.f32.f16 %f3, %rs1;\n");
         run("rp_case", text, 80, 0, in, out, sizeof out);
-        CHECK(out[0] == cases[i].expected, "%s of %a and %a: %#x", cases[i].op, (double)cases[i].a, (double)cases[i].b, out[0]);
+        CHECK(out[0] == cases[i].expected, "%s of %a and %a: %#x", cases[i].op, (double)cases[i].a, (double)cases[i].b,
+              out[0]);
         const float read = value_of(out[1]), error = read - cases[i].a;
-        CHECK(is_pair || read > 65504 || (error < 0 ? -error : error) <= 0x1p-8f, "%s of %a: reads %a", cases[i].op, (double)cases[i].a, (double)read);
+        CHECK(is_pair || read > 65504 || (error < 0 ? -error : error) <= 0x1p-8f, "%s of %a: reads %a", cases[i].op,
+              (double)cases[i].a, (double)read);
     }
 }

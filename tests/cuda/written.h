@@ -1,5 +1,5 @@
-/* In front of a .cu file: each fused multiply-add that its source writes gets a comment of its own in the PTX, so that one without the
- * comment is the compiler's work. */
+/* In front of a .cu file: each fused multiply-add that its source writes gets a comment of its own in the PTX, so that
+ * one without the comment is the compiler's work. */
 static __device__ __forceinline__ float rp_written_fma(float x, float y, float z)
 {
     float r;

@@ -1,7 +1,8 @@
-/* A libnccl.so.2 for tests: communicators that do not block, grouped Send and Recv between processes of this machine, in the order of the
- * streams of the tests' driver. The bytes go through sockets that the unique id names. It is strict where NCCL's documentation is:
- * no call before the one under way has settled, messages reach the stream when the call has settled and not before, and a communicator that
- * was not finalized is aborted. As with NCCL, a rank of this machine that dies is noticed by nobody.
+/* A libnccl.so.2 for tests: communicators that do not block, grouped Send and Recv between processes of this machine,
+ * in the order of the streams of the tests' driver. The bytes go through sockets that the unique id names. It is strict
+ * where NCCL's documentation is: no call before the one under way has settled, messages reach the stream when the call
+ * has settled and not before, and a communicator that was not finalized is aborted. As with NCCL, a rank of this
+ * machine that dies is noticed by nobody.
  *
  *   PLAY_NCCL_VERSION=N[,N...]    of the process on GPU 0, 1, ... (22005); the last one is for all that follow
  *   PLAY_NCCL_POLLS=N             looks before a call settles (2)
@@ -14,8 +15,8 @@
  *       remote      the same: ncclRemoteError
  *       size        the sender states other sizes: the receiver fails with ncclInvalidUsage
  *       lost        what arrives is thrown away: the memory keeps what it had
- *       swap        the longest message and the longest from another peer, or from the same if there is one, lie at each other's place, as
- *                   far as both reach
+ *       swap        the longest message and the longest from another peer, or from the same if there is one, lie at
+ *                   each other's place, as far as both reach
  *   PLAY_NCCL_LOG=FILE            a line for each group: RANK GROUP MESSAGES
  *   PLAY_NCCL_NOTICE=1            the end of another process makes communicators fail: ncclRemoteError */
 #include "tests/shim/driver.h"
@@ -93,7 +94,8 @@ static int fault(const struct ncclComm *c, long group, const char *what)
     long rank, number;
     char text[16];
     const char *is = getenv("PLAY_NCCL_FAULT");
-    return is && sscanf(is, "%ld:%ld:%15s", &rank, &number, text) == 3 && rank == c->rank && number == group && strcmp(text, what) == 0;
+    return is && sscanf(is, "%ld:%ld:%15s", &rank, &number, text) == 3 && rank == c->rank && number == group &&
+           strcmp(text, what) == 0;
 }
 
 static int fail(struct ncclComm *c, int error, const char *why)
@@ -133,7 +135,8 @@ static void connect_lower(struct ncclComm *c)
     for (int i = 0; i < c->rank; i++) {
         const struct sockaddr_un a = place_of(c, i);
         const int fd = c->fd[i] < 0 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
-        if (fd >= 0 && connect(fd, (const struct sockaddr *)&a, sizeof a) == 0 && send(fd, &own, sizeof own, MSG_NOSIGNAL) == sizeof own)
+        if (fd >= 0 && connect(fd, (const struct sockaddr *)&a, sizeof a) == 0 &&
+            send(fd, &own, sizeof own, MSG_NOSIGNAL) == sizeof own)
             c->fd[i] = fd;
         else if (fd >= 0)
             close(fd);
@@ -171,7 +174,8 @@ static int move(struct ncclComm *c, struct message *m)
         const int head = m->head < sizeof m->size;
         unsigned char *p = head ? (unsigned char *)&m->size + m->head : m->data + m->at;
         const size_t left = head ? sizeof m->size - m->head : m->bytes - m->at;
-        const ssize_t n = m->send ? send(c->fd[m->peer], p, left, MSG_DONTWAIT | MSG_NOSIGNAL) : recv(c->fd[m->peer], p, left, MSG_DONTWAIT);
+        const ssize_t n = m->send ? send(c->fd[m->peer], p, left, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                  : recv(c->fd[m->peer], p, left, MSG_DONTWAIT);
         if (n <= 0) {
             if ((n == 0 || (errno != EAGAIN && errno != EINTR)) && setting("PLAY_NCCL_NOTICE", 0))
                 fail(c, RP_NCCL_REMOTE, "socketProgress: Connection closed by remote peer");
@@ -298,8 +302,10 @@ API(int, ncclGetVersion, (int *version))
 
 API(const char *, ncclGetErrorString, (int result))
 {
-    static const char *const words[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument",
-                                        "invalid usage", "remote process exited or there was a network error", "NCCL operation in progress"};
+    static const char *const words[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
+                                        "invalid argument", "invalid usage",
+                                        "remote process exited or there was a network error",
+                                        "NCCL operation in progress"};
     return words[result & 7];
 }
 
@@ -315,12 +321,13 @@ API(int, ncclGetUniqueId, (struct rp_nccl_id * id))
     return RP_NCCL_OK;
 }
 
-API(int, ncclCommInitRankConfig, (rp_nccl_handle * out, int ranks, struct rp_nccl_id id, int rank, struct rp_nccl_config *config))
+API(int, ncclCommInitRankConfig,
+    (rp_nccl_handle * out, int ranks, struct rp_nccl_id id, int rank, struct rp_nccl_config *config))
 {
     struct ncclComm *c = calloc(1, sizeof *c);
     *out = c;
-    if (!c || ranks > RANKS || memcmp(id.bytes, MARK, strlen(MARK)) != 0 || config->size != 24 || config->magic != 0xcafebeef ||
-        config->version < 21400 || config->blocking)
+    if (!c || ranks > RANKS || memcmp(id.bytes, MARK, strlen(MARK)) != 0 || config->size != 24 ||
+        config->magic != 0xcafebeef || config->version < 21400 || config->blocking)
         return RP_NCCL_ARGUMENT;
     *c = (struct ncclComm){.rank = rank, .ranks = ranks, .connecting = 1, .polls = (int)setting("PLAY_NCCL_POLLS", 2)};
     snprintf(c->name, sizeof c->name, "%.70s", (const char *)id.bytes + strlen(MARK));
@@ -330,7 +337,8 @@ API(int, ncclCommInitRankConfig, (rp_nccl_handle * out, int ranks, struct rp_ncc
         return c->error;
     const struct sockaddr_un a = place_of(c, rank);
     c->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (c->listener < 0 || bind(c->listener, (const struct sockaddr *)&a, sizeof a) < 0 || listen(c->listener, RANKS) < 0)
+    if (c->listener < 0 || bind(c->listener, (const struct sockaddr *)&a, sizeof a) < 0 ||
+        listen(c->listener, RANKS) < 0)
         return fail(c, RP_NCCL_SYSTEM, "bind");
     return RP_NCCL_IN_PROGRESS;
 }
@@ -342,7 +350,8 @@ static int is_settled(const struct ncclComm *c)
 
 static void launch(struct ncclComm *c)
 {
-    CUresult (*call)(CUstream, int (*)(void *), void *) = (CUresult(*)(CUstream, int (*)(void *), void *))of_driver("shim_call");
+    CUresult (*call)(CUstream, int (*)(void *), void *) =
+        (CUresult(*)(CUstream, int (*)(void *), void *))of_driver("shim_call");
     struct group *g = c->launch;
     c->launch = NULL;
     if (!call || call(g->stream, run_group, g) != CUDA_SUCCESS)
@@ -369,7 +378,8 @@ API(int, ncclGroupStart, (void))
 
 static int add(rp_nccl_handle c, const void *data, size_t count, int type, int peer, int send, CUstream stream)
 {
-    if (!is_settled(c) || c->error || !depth || type != RP_NCCL_INT8 || peer < 0 || peer >= c->ranks || peer == c->rank || c->finalized)
+    if (!is_settled(c) || c->error || !depth || type != RP_NCCL_INT8 || peer < 0 || peer >= c->ranks ||
+        peer == c->rank || c->finalized)
         return fail(c, RP_NCCL_USAGE, "a message at the wrong time, or to a wrong rank");
     if (!open_group) {
         open_group = calloc(1, sizeof *open_group);
@@ -380,7 +390,8 @@ static int add(rp_nccl_handle c, const void *data, size_t count, int type, int p
     struct message *m = calloc(1, sizeof *m);
     if (!m || open_group->comm != c || open_group->stream != stream)
         abort();
-    *m = (struct message){.comm = c, .peer = peer, .send = send, .data = (unsigned char *)(uintptr_t)data, .bytes = count, .size = count};
+    *m = (struct message){
+        .comm = c, .peer = peer, .send = send, .data = (unsigned char *)(uintptr_t)data, .bytes = count, .size = count};
     *open_group->last = m;
     open_group->last = &m->next;
     return RP_NCCL_OK;

@@ -1,14 +1,16 @@
 /* A libnvidia-ml.so.1 that plays the machine described by the file $RP_FAKE_NVML.
  *
- * It is built once per age: DRIVER=440 has no function that is newer than driver 440, so that they are really absent (the numbers below are
- * the first driver whose header has them). A file that says it is of the other age fails in nvmlInit_v2, as a real mismatch would.
+ * It is built once per age: DRIVER=440 has no function that is newer than driver 440, so that they are really absent
+ * (the numbers below are the first driver whose header has them). A file that says it is of the other age fails in
+ * nvmlInit_v2, as a real mismatch would.
  *
  * The file: lines "WHO FUNCTION VALUE...", # begins a comment; the last line that fits counts.
  *     WHO       system, gpu3, mig0.1 (the second MIG device of gpu0); gpu* and mig* are all of them, * is everything
- *     FUNCTION  the function's name, with or without _v2, _v3; or its beginning and *; "/1/2" after it: only when it is called with those
- *               arguments (a link, a clock, a counter, another device's number)
+ *     FUNCTION  the function's name, with or without _v2, _v3; or its beginning and *; "/1/2" after it: only when it is
+ *               called with those arguments (a link, a clock, a counter, another device's number)
  *     VALUE     what the function returns, or
- *               !4 that code, !turn every code in turn, !hang, !crash, !exit, !print some rubbish on descriptors 1 and 3
+ *               !4 that code, !turn every code in turn, !hang, !crash, !exit, !print some rubbish on descriptors 1 and
+ *               3
  * A function without a line is NOT_SUPPORTED. Three lines stand for many:
  *     gpu0 links gpu1 gpu1 - switch:0000:c1:00.0     where each NVLink leads, - is down
  *     gpu0 ancestors 0 10 50                         levels towards gpu0, gpu1, gpu2
@@ -140,39 +142,42 @@ nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t d, nvmlClockType
     return applications_clock(d, "nvmlDeviceGetDefaultApplicationsClock", which, out);
 }
 
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *m) /* total, free, reserved; version 1 counts reserved as used */
+/* total, free, reserved; version 1 counts reserved as used */
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *m)
 {
     NUMBERS("nvmlDeviceGetMemoryInfo", "", *m = (nvmlMemory_t){.total = n[0], .free = n[1], .used = n[0] - n[1]})
 }
 
-nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, nvmlBAR1Memory_t *m)
-{
-    NUMBERS("nvmlDeviceGetBAR1MemoryInfo", "", *m = (nvmlBAR1Memory_t){.bar1Total = n[0], .bar1Free = n[1], .bar1Used = n[0] - n[1]})
-}
+nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t d, nvmlBAR1Memory_t *m){
+    NUMBERS("nvmlDeviceGetBAR1MemoryInfo", "",
+            *m = (nvmlBAR1Memory_t){.bar1Total = n[0], .bar1Free = n[1], .bar1Used = n[0] - n[1]})}
 
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *u)
-{
-    NUMBERS("nvmlDeviceGetUtilizationRates", "", *u = (nvmlUtilization_t){.gpu = (unsigned)n[0], .memory = (unsigned)n[1]})
-}
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *u){
+    NUMBERS("nvmlDeviceGetUtilizationRates", "",
+            *u = (nvmlUtilization_t){.gpu = (unsigned)n[0], .memory = (unsigned)n[1]})}
 
 nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t d, nvmlPerfPolicyType_t policy, nvmlViolationTime_t *v)
 {
     char at[32];
-    NUMBERS("nvmlDeviceGetViolationStatus", arg(at, (int)policy, -1), *v = (nvmlViolationTime_t){.referenceTime = 1, .violationTime = n[0]})
+    NUMBERS("nvmlDeviceGetViolationStatus", arg(at, (int)policy, -1),
+            *v = (nvmlViolationTime_t){.referenceTime = 1, .violationTime = n[0]})
 }
 
-nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t type, nvmlEccCounterType_t counter, unsigned long long *out)
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t type, nvmlEccCounterType_t counter,
+                                         unsigned long long *out)
 {
     char at[32];
     NUMBERS("nvmlDeviceGetTotalEccErrors", arg(at, (int)type, (int)counter), *out = n[0])
 }
 
-nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t d, nvmlPageRetirementCause_t cause, unsigned *count, unsigned long long *addresses)
+nvmlReturn_t nvmlDeviceGetRetiredPages(nvmlDevice_t d, nvmlPageRetirementCause_t cause, unsigned *count,
+                                       unsigned long long *addresses)
 {
     char at[32];
     unsigned room = *count;
     NUMBERS("nvmlDeviceGetRetiredPages", arg(at, (int)cause, -1), *count = (unsigned)n[0];
-            if (*count > room) return NVML_ERROR_INSUFFICIENT_SIZE; if (*count > 0) memset(addresses, 0xaa, *count * sizeof *addresses))
+            if (*count > room) return NVML_ERROR_INSUFFICIENT_SIZE;
+            if (*count > 0) memset(addresses, 0xaa, *count * sizeof *addresses))
 }
 
 /* "!..." of one field is the field's own failure, as real drivers do it. */
@@ -185,8 +190,9 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n_values, nvmlFieldVal
     for (int i = 0; i < n_values; i++) {
         char at[32];
         int field = (int)values[i].fieldId, link = field == NVML_FI_DEV_NVLINK_GET_SPEED ? (int)values[i].scopeId : -1;
-        values[i].nvmlReturn = DRIVER < 450 && field >= 96 ? NVML_ERROR_INVALID_ARGUMENT
-                                                            : ask(d, "nvmlDeviceGetFieldValues", arg(at, field, link), &value);
+        values[i].nvmlReturn = DRIVER < 450 && field >= 96
+                                   ? NVML_ERROR_INVALID_ARGUMENT
+                                   : ask(d, "nvmlDeviceGetFieldValues", arg(at, field, link), &value);
         if (values[i].nvmlReturn != NVML_SUCCESS)
             continue;
         values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
@@ -237,7 +243,8 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvmlDevice_t 
         return NVML_ERROR_INVALID_ARGUMENT;
     for (int i = 0; i < GPUS_MAX; i++) {
         nvmlPciInfo_t pci;
-        if (get_pci(&gpus[i], "nvmlDeviceGetPciInfo_v3", &pci) == NVML_SUCCESS && pci.domain == domain && pci.bus == bus && pci.device == device) {
+        if (get_pci(&gpus[i], "nvmlDeviceGetPciInfo_v3", &pci) == NVML_SUCCESS && pci.domain == domain &&
+            pci.bus == bus && pci.device == device) {
             *out = &gpus[i];
             return NVML_SUCCESS;
         }
@@ -278,10 +285,10 @@ static nvmlReturn_t get_processes(nvmlDevice_t d, const char *name, unsigned *co
             if (*count > 0) memset(entries, 0x55, *count * size))
 }
 
-#define PROCESSES(name, type, size)                                                                                                        \
-    nvmlReturn_t name(nvmlDevice_t d, unsigned *count, type *entries)                                                                     \
-    {                                                                                                                                      \
-        return get_processes(d, #name, count, entries, size);                                                                              \
+#define PROCESSES(name, type, size)                                                                                    \
+    nvmlReturn_t name(nvmlDevice_t d, unsigned *count, type *entries)                                                  \
+    {                                                                                                                  \
+        return get_processes(d, #name, count, entries, size);                                                          \
     }
 PROCESSES(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t, 16)
 PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t, 16)
@@ -303,7 +310,8 @@ static int link_word(const struct nvmlDevice_st *d, unsigned link, char word[64]
 
 enum { ASK_STATE, ASK_TYPE, ASK_PCI };
 
-static nvmlReturn_t get_link(nvmlDevice_t d, const char *name, unsigned link, int what, unsigned *number, nvmlPciInfo_t *pci)
+static nvmlReturn_t get_link(nvmlDevice_t d, const char *name, unsigned link, int what, unsigned *number,
+                             nvmlPciInfo_t *pci)
 {
     char word[64] = "", at[32];
     const char *value = NULL;
@@ -369,7 +377,8 @@ nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t d, nvmlDevice_t ot
     return rc;
 }
 
-nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t d, nvmlDevice_t other, nvmlGpuP2PCapsIndex_t cap, nvmlGpuP2PStatus_t *status)
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t d, nvmlDevice_t other, nvmlGpuP2PCapsIndex_t cap,
+                                    nvmlGpuP2PStatus_t *status)
 {
     char at[32];
     NUMBERS("nvmlDeviceGetP2PStatus", arg(at, other ? other->gpu : -1, (int)cap), *status = (nvmlGpuP2PStatus_t)n[0])
@@ -407,13 +416,15 @@ nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t d, nvmlDeviceAttributes_t *
 
 nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t d, unsigned words, unsigned long *set, nvmlAffinityScope_t scope)
 {
-    return scope == NVML_AFFINITY_SCOPE_NODE ? get_set(d, "nvmlDeviceGetMemoryAffinity", words, set) : NVML_ERROR_INVALID_ARGUMENT;
+    return scope == NVML_AFFINITY_SCOPE_NODE ? get_set(d, "nvmlDeviceGetMemoryAffinity", words, set)
+                                             : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t d, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed)
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t d, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                                       unsigned *failed)
 {
-    NUMBERS("nvmlDeviceGetRemappedRows", "", *corrected = (unsigned)n[0]; *uncorrected = (unsigned)n[1]; *pending = (unsigned)n[2];
-            *failed = (unsigned)n[3])
+    NUMBERS("nvmlDeviceGetRemappedRows", "", *corrected = (unsigned)n[0]; *uncorrected = (unsigned)n[1];
+            *pending = (unsigned)n[2]; *failed = (unsigned)n[3])
 }
 #endif
 
@@ -443,7 +454,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *m)
 {
     if (m->version != nvmlMemory_v2)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    NUMBERS("nvmlDeviceGetMemoryInfo_v2", "", m->total = n[0]; m->free = n[1]; m->reserved = n[2]; m->used = n[0] - n[1] - n[2])
+    NUMBERS("nvmlDeviceGetMemoryInfo_v2", "", m->total = n[0]; m->free = n[1]; m->reserved = n[2];
+            m->used = n[0] - n[1] - n[2])
 }
 #endif
 
@@ -461,8 +473,8 @@ NUMBER(nvmlDeviceGetGpuMaxPcieLinkGeneration, unsigned)
 
 nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t d, nvmlGpuFabricInfo_t *f) /* state, clique, status, health */
 {
-    NUMBERS("nvmlDeviceGetGpuFabricInfo", "", memset(f->clusterUuid, 0x5a, sizeof f->clusterUuid); f->state = (unsigned char)n[0];
-            f->cliqueId = (unsigned)n[1]; f->status = (nvmlReturn_t)n[2])
+    NUMBERS("nvmlDeviceGetGpuFabricInfo", "", memset(f->clusterUuid, 0x5a, sizeof f->clusterUuid);
+            f->state = (unsigned char)n[0]; f->cliqueId = (unsigned)n[1]; f->status = (nvmlReturn_t)n[2])
 }
 #endif
 
@@ -470,7 +482,8 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t d, nvmlGpuFabricInfo_t *f) 
 NUMBER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long)
 NUMBER(nvmlDeviceGetModuleId, unsigned)
 
-nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *c) /* feature, environment, devtools, several GPUs */
+/* feature, environment, devtools, several GPUs */
+nvmlReturn_t nvmlSystemGetConfComputeState(nvmlConfComputeSystemState_t *c)
 {
     nvmlDevice_t d = &the_system;
     NUMBERS("nvmlSystemGetConfComputeState", "", c->ccFeature = (unsigned)n[0]; c->environment = (unsigned)n[1];
@@ -490,8 +503,9 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfoV_t *f
 {
     if (f->version != nvmlGpuFabricInfo_v2)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    NUMBERS("nvmlDeviceGetGpuFabricInfoV", "", memset(f->clusterUuid, 0x5a, sizeof f->clusterUuid); f->state = (unsigned char)n[0];
-            f->cliqueId = (unsigned)n[1]; f->status = (nvmlReturn_t)n[2]; f->healthMask = (unsigned)n[3])
+    NUMBERS("nvmlDeviceGetGpuFabricInfoV", "", memset(f->clusterUuid, 0x5a, sizeof f->clusterUuid);
+            f->state = (unsigned char)n[0]; f->cliqueId = (unsigned)n[1]; f->status = (nvmlReturn_t)n[2];
+            f->healthMask = (unsigned)n[3])
 }
 #endif
 

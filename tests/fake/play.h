@@ -1,4 +1,5 @@
-/* How a played library answers: the machine of the file $RP_FAKE_NVML (nvml.c says what stands in it), and functions by their kind. */
+/* How a played library answers: the machine of the file $RP_FAKE_NVML (nvml.c says what stands in it), and functions by
+ * their kind. */
 #pragma once
 
 #include <nvml.h>
@@ -29,8 +30,8 @@ static int n_lines, ready;
 
 static int fits_who(const char *pattern, const struct nvmlDevice_st *d)
 {
-    return strcmp(pattern, "*") == 0 || strcmp(pattern, d->who) == 0 || (strcmp(pattern, "gpu*") == 0 && d->gpu >= 0 && d->mig < 0) ||
-           (strcmp(pattern, "mig*") == 0 && d->mig >= 0);
+    return strcmp(pattern, "*") == 0 || strcmp(pattern, d->who) == 0 ||
+           (strcmp(pattern, "gpu*") == 0 && d->gpu >= 0 && d->mig < 0) || (strcmp(pattern, "mig*") == 0 && d->mig >= 0);
 }
 
 /* "nvmlDeviceGetClockInfo/1" against the name and "/1" */
@@ -60,7 +61,8 @@ static nvmlReturn_t act(const char *what)
     }
     if (strcmp(what, "exit") == 0)
         _exit(0);
-    if (strcmp(what, "print") == 0 && write(1, rubbish, sizeof rubbish - 1) + write(3, rubbish, sizeof rubbish - 1) != 0)
+    if (strcmp(what, "print") == 0 &&
+        write(1, rubbish, sizeof rubbish - 1) + write(3, rubbish, sizeof rubbish - 1) != 0)
         return NVML_ERROR_NO_DATA;
     return (nvmlReturn_t)atoi(what);
 }
@@ -142,31 +144,31 @@ static nvmlReturn_t get_numbers(nvmlDevice_t d, const char *name, const char *ar
     return rc;
 }
 
-#define TEXT(name)                                                                                                                         \
-    nvmlReturn_t name(nvmlDevice_t d, char *out, unsigned room)                                                                           \
-    {                                                                                                                                      \
-        return get_text(d, #name, out, room);                                                                                              \
+#define TEXT(name)                                                                                                     \
+    nvmlReturn_t name(nvmlDevice_t d, char *out, unsigned room)                                                        \
+    {                                                                                                                  \
+        return get_text(d, #name, out, room);                                                                          \
     }
-#define NUMBERS(name, args, ...)                                                                                                           \
-    unsigned long long n[4] = {0};                                                                                                         \
-    nvmlReturn_t rc = get_numbers(d, name, args, n);                                                                                       \
-    if (rc == NVML_SUCCESS) {                                                                                                              \
-        __VA_ARGS__;                                                                                                                       \
-    }                                                                                                                                      \
+#define NUMBERS(name, args, ...)                                                                                       \
+    unsigned long long n[4] = {0};                                                                                     \
+    nvmlReturn_t rc = get_numbers(d, name, args, n);                                                                   \
+    if (rc == NVML_SUCCESS) {                                                                                          \
+        __VA_ARGS__;                                                                                                   \
+    }                                                                                                                  \
     return rc;
-#define NUMBER(name, type)                                                                                                                 \
-    nvmlReturn_t name(nvmlDevice_t d, type *out)                                                                                          \
-    {                                                                                                                                      \
-        NUMBERS(#name, "", *out = (type)n[0])                                                                                              \
+#define NUMBER(name, type)                                                                                             \
+    nvmlReturn_t name(nvmlDevice_t d, type *out)                                                                       \
+    {                                                                                                                  \
+        NUMBERS(#name, "", *out = (type)n[0])                                                                          \
     }
-#define NUMBER_BY(name, kind, type)                                                                                                        \
-    nvmlReturn_t name(nvmlDevice_t d, kind which, type *out)                                                                              \
-    {                                                                                                                                      \
-        char at[32];                                                                                                                       \
-        NUMBERS(#name, arg(at, (int)which, -1), *out = (type)n[0])                                                                         \
+#define NUMBER_BY(name, kind, type)                                                                                    \
+    nvmlReturn_t name(nvmlDevice_t d, kind which, type *out)                                                           \
+    {                                                                                                                  \
+        char at[32];                                                                                                   \
+        NUMBERS(#name, arg(at, (int)which, -1), *out = (type)n[0])                                                     \
     }
-#define TWO(name, type)                                                                                                                    \
-    nvmlReturn_t name(nvmlDevice_t d, type *first, type *second)                                                                          \
-    {                                                                                                                                      \
-        NUMBERS(#name, "", *first = (type)n[0]; *second = (type)n[1])                                                                      \
+#define TWO(name, type)                                                                                                \
+    nvmlReturn_t name(nvmlDevice_t d, type *first, type *second)                                                       \
+    {                                                                                                                  \
+        NUMBERS(#name, "", *first = (type)n[0]; *second = (type)n[1])                                                  \
     }

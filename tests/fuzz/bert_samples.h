@@ -30,7 +30,8 @@ static void check_sample(const struct sample *s)
             abort();
     }
     for (int k = 0; k < PREDICTIONS; k++)
-        if (s->positions[k] < 0 || s->positions[k] >= SEQ || s->labels[k] < 0 || s->labels[k] >= VOCAB || !(s->weights[k] >= 0))
+        if (s->positions[k] < 0 || s->positions[k] >= SEQ || s->labels[k] < 0 || s->labels[k] >= VOCAB ||
+            !(s->weights[k] >= 0))
             abort();
     if (!tokens || (s->next != 0 && s->next != 1))
         abort();

@@ -1,4 +1,5 @@
-/* Any bytes as a bundle, and as the tar inside one: refused with one line, or they are the one spelling of the members read. */
+/* Any bytes as a bundle, and as the tar inside one: refused with one line, or they are the one spelling of the members
+ * read. */
 #include "bundle/bundle.h"
 #include "bundle/pack.h"
 #include "tests/fuzz/fuzz.h"
@@ -30,7 +31,8 @@ static void as_file(int fd)
         size_t again = 0;
         rp_member_sha256(one, &lean.member[i]);
         rp_member_sha256(two, &b.member[i]);
-        if (strcmp(one, two) != 0 || rp_bundle_again(fd, &lean.member[i], count, &again, &err) < 0 || again != b.member[i].bytes.size)
+        if (strcmp(one, two) != 0 || rp_bundle_again(fd, &lean.member[i], count, &again, &err) < 0 ||
+            again != b.member[i].bytes.size)
             abort();
     }
     rp_bundle_fini(&lean);

@@ -1,9 +1,10 @@
-/* Two captures, as documents or as values, compared and shown: what a document says of itself is no difference, both directions find as
- * many, and no page has a character that a terminal obeys.
+/* Two captures, as documents or as values, compared and shown: what a document says of itself is no difference, both
+ * directions find as many, and no page has a character that a terminal obeys.
  *
  *   "{...}" NUL "{...}"              two documents; one alone stands for both
- *   "a gpu.devices.gpu0.name VALUE"  lines: a, b or c (both), a field with '.' between its names, and its value in JSON (a text that is no
- *                                    JSON is a string); an object is a value with its state, anything else is known */
+ *   "a gpu.devices.gpu0.name VALUE"  lines: a, b or c (both), a field with '.' between its names, and its value in JSON
+ *                                    (a text that is no JSON is a string); an object is a value with its state,
+ *                                    anything else is known */
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/schema.h"
@@ -25,7 +26,8 @@ static void printable(const struct rp_buf *b)
     for (size_t i = 0, n; i < b->size; i += n) {
         unsigned c = 0;
         n = rp_utf8(b->data + i, b->size - i, &c);
-        must(n && ((!rp_is_control(c) && !rp_is_bidi_control(c)) || c == '\n' || c == '\t')); /* tabs: the matrix of nvidia-smi */
+        /* tabs: the matrix of nvidia-smi */
+        must(n && ((!rp_is_control(c) && !rp_is_bidi_control(c)) || c == '\n' || c == '\t'));
     }
 }
 
@@ -33,8 +35,8 @@ static void printable(const struct rp_buf *b)
 
 static json_t *empty(void)
 {
-    return json_pack("{s:s, s:s, s:s, s:b, s:{}}", "schema", "repro-env/1", "captured_at", "2026-11-21T00:00:00Z", "salt",
-                     "00112233445566778899aabbccddeeff", "identified", 0, "probes");
+    return json_pack("{s:s, s:s, s:s, s:b, s:{}}", "schema", "repro-env/1", "captured_at", "2026-11-21T00:00:00Z",
+                     "salt", "00112233445566778899aabbccddeeff", "identified", 0, "probes");
 }
 
 static void put(json_t *doc, const char *field, size_t n, json_t *value)

@@ -1,5 +1,5 @@
-/* Any bytes as a challenge: as the whole file, and as a payload that a key signed. What is taken shows nothing that a terminal obeys, is the
- * same when read again, and gives every recipe its seeds. */
+/* Any bytes as a challenge: as the whole file, and as a payload that a key signed. What is taken shows nothing that a
+ * terminal obeys, is the same when read again, and gives every recipe its seeds. */
 #include "sign/challenge.h"
 
 #include "base/json.h"
@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 /* RFC 8032, test 1: so that the files of the corpus hold. */
-static const char pem[] = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpe1pJGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+static const char pem[] =
+    "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpe1pJGXA7rAMcrn9g\n-----END PRIVATE "
+    "KEY-----\n";
 
 static struct rp_key_pair *key(void)
 {

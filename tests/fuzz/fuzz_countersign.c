@@ -1,4 +1,5 @@
-/* Any bytes as a counter-signature: as the whole envelope, and as a payload that its key signed. What is taken is what sealing writes. */
+/* Any bytes as a counter-signature: as the whole envelope, and as a payload that its key signed. What is taken is what
+ * sealing writes. */
 #include "sign/countersign.h"
 #include "sign/dsse.h"
 #include "tests/fuzz/fuzz.h"
@@ -6,7 +7,9 @@
 #include <unistd.h>
 
 /* RFC 8032, test 1: so that an envelope in the corpus holds. */
-static const char pem[] = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpe1pJGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+static const char pem[] =
+    "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpe1pJGXA7rAMcrn9g\n-----END PRIVATE "
+    "KEY-----\n";
 static const char statement[] = "a statement\n";
 
 static struct rp_key_pair *key(void)
@@ -31,7 +34,8 @@ static int check(const void *text, size_t size)
     RP_BUF of = {0}, again = {0};
     rp_buf_puts(&of, statement);
     if (rp_countersign_open(&c, text, size, &of, key(), &err) < 0) {
-        if ((err.code != RP_MALFORMED && err.code != RP_SIGNATURE && err.code != RP_MISMATCH) || !*err.msg || strchr(err.msg, '\n'))
+        if ((err.code != RP_MALFORMED && err.code != RP_SIGNATURE && err.code != RP_MISMATCH) || !*err.msg ||
+            strchr(err.msg, '\n'))
             abort();
         return 0;
     }

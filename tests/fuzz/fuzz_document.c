@@ -1,8 +1,9 @@
-/* Any bytes as one member of an honest bundle, sealed again by an attacker, through verify: a verdict, one printable line for each refusal,
- * and what is accepted follows from the records. The first byte says which member and how:
+/* Any bytes as one member of an honest bundle, sealed again by an attacker, through verify: a verdict, one printable
+ * line for each refusal, and what is accepted follows from the records. The first byte says which member and how:
  *
  *   & 15  0 run.json, 1 recipe.yaml, 2 and 3 captures, 4 records, 5 telemetry, 6 facts.json, 7 SHA256SUMS,
- *         8 and 9 its signatures, 10 key.pem, 11 verify.sh, 12 the statement's payload, 13 hwloc, 14 a counter-signature, 15 its key
+ *         8 and 9 its signatures, 10 key.pem, 11 verify.sh, 12 the statement's payload, 13 hwloc, 14 a
+ *         counter-signature, 15 its key
  *   & 16  the bytes are lines of changes (patch.h) to the honest member, where that is JSON
  *   & 64  all figures are made again; of run.json they are what is bent
  *   & 128 nothing is sealed again: the honest signature stays */
@@ -33,14 +34,16 @@ enum { LINES = 16, FIGURES = 64, AS_SIGNED = 128 };
 
 static struct rp_key_pair *author, *attacker;
 static char authors[RP_FINGERPRINT_SIZE];
-static struct fx honest;            /* made once, as the two bundles: this is slow enough */
-static struct rp_bundle by[2];      /* sealed by the attacker and by the author */
-static char first[64];              /* the run that it repeats: a file */
-static struct rp_policy policy;     /* that asks for much */
-static const char rules[] = "signed_by: [SHA256:" FX_ROOT "]\nmax_age_days: 3650\nrecipes: [bert_fp32]\nprograms: [" FX_ROOT "]\n"
-                            "clean_tree: true\ncomplete: true\nmin_steps: 3\nmin_repeats: 2\nmin_ranks: 2\nin_ledger: true\nmax_failed_before: 0\n"
-                            "bits_equal: true\nthroughput_within_percent: 5\nno_throttling: true\nno_warnings: true\ncountersigned_by: [x]\n"
-                            "checks: {key: passed, outliers: note}\n";
+static struct fx honest;        /* made once, as the two bundles: this is slow enough */
+static struct rp_bundle by[2];  /* sealed by the attacker and by the author */
+static char first[64];          /* the run that it repeats: a file */
+static struct rp_policy policy; /* that asks for much */
+static const char rules[] =
+    "signed_by: [SHA256:" FX_ROOT "]\nmax_age_days: 3650\nrecipes: [bert_fp32]\nprograms: [" FX_ROOT "]\n"
+    "clean_tree: true\ncomplete: true\nmin_steps: 3\nmin_repeats: 2\nmin_ranks: 2\nin_ledger: true\nmax_failed_before: "
+    "0\n"
+    "bits_equal: true\nthroughput_within_percent: 5\nno_throttling: true\nno_warnings: true\ncountersigned_by: [x]\n"
+    "checks: {key: passed, outliers: note}\n";
 
 /* The honest bundle repeats another, which is the same run. */
 static void say_agreement(void)
@@ -53,7 +56,8 @@ static void say_agreement(void)
     MUST(honest_file(&b, first) >= 0 && rp_verify(&v, first, &(struct rp_verify_opts){.keep = &kept}, &err) == 0);
     struct rp_records records;
     fx_keyed(&honest.steps);
-    MUST(fx_documents(&honest, "complete", NULL, &err) == 0 && rp_records_parse(&records, honest.steps.data, honest.steps.size, &err) == 0);
+    MUST(fx_documents(&honest, "complete", NULL, &err) == 0 &&
+         rp_records_parse(&records, honest.steps.data, honest.steps.size, &err) == 0);
     const struct rp_agreement_side there = {kept.run.facts, kept.run.figures, kept.run.node[0].before,
                                             &kept.run.records},
                                    here = {&honest.doc->facts, &honest.doc->figures, honest.before, &records};
@@ -109,7 +113,8 @@ static void copy_bundle(struct rp_bundle *b, const struct rp_bundle *from)
     struct rp_err err;
     *b = (struct rp_bundle){0};
     for (int i = 0; i < from->n; i++)
-        MUST(rp_bundle_add(b, from->member[i].name, rp_buf_text(&from->member[i].bytes), from->member[i].bytes.size, &err) == 0);
+        MUST(rp_bundle_add(b, from->member[i].name, rp_buf_text(&from->member[i].bytes), from->member[i].bytes.size,
+                           &err) == 0);
 }
 
 /* ---- the attack ---- */
@@ -223,7 +228,8 @@ static struct rp_buf *bytes_of(struct rp_bundle *b, const char *name)
 static void countersign(struct rp_bundle *b, const struct rp_key_pair *key)
 {
     struct rp_err err;
-    struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "n"};
+    struct rp_countersignature c = {
+        .role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 1", .note = "n"};
     struct rp_buf *seal = bytes_of(b, members[COUNTER]), *pem;
     MUST(rp_countersign_seal(seal, &c, attack_bytes(b, members[STATEMENT]), key, &err) == 0);
     pem = bytes_of(b, members[COUNTER + 1]);
@@ -338,7 +344,8 @@ static enum rp_verdict judge(const char *path, struct rp_verify_opts o, int memb
     return verdict;
 }
 
-/* The bundle with what follows from the bent part made again. 0, or -1: the part is not even one that could be made into others. */
+/* The bundle with what follows from the bent part made again. 0, or -1: the part is not even one that could be made
+ * into others. */
 static int bend_all(struct rp_bundle *b, int member, int how, const char *text, size_t size)
 {
     struct fx x;
@@ -372,7 +379,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         enum rp_verdict again = judge(path, (struct rp_verify_opts){.original = first}, member);
         MUST(!is_signed || again != RP_VERDICT_FAILED);
         MUST(judge(path, (struct rp_verify_opts){.policy = &policy}, member) == RP_VERDICT_POLICY);
-        MUST(is_signed || judge(path, (struct rp_verify_opts){.trust = authors}, member) == RP_VERDICT_FAILED); /* who asks for the author */
+        /* who asks for the author */
+        MUST(is_signed || judge(path, (struct rp_verify_opts){.trust = authors}, member) == RP_VERDICT_FAILED);
     }
     MUST(!tap_failures);
     close(fd);

@@ -1,4 +1,5 @@
-/* Any bytes as a DSSE envelope: refused with one line, or they are the one spelling of what was read; then the payload as a statement. */
+/* Any bytes as a DSSE envelope: refused with one line, or they are the one spelling of what was read; then the payload
+ * as a statement. */
 #include "base/json.h"
 #include "bundle/bundle.h"
 #include "bundle/schema.h"

@@ -1,4 +1,5 @@
-/* Any bytes from a worker's end of the socket: frames, or an end with one line. What they say goes where a run, a capture and doctor take it.
+/* Any bytes from a worker's end of the socket: frames, or an end with one line. What they say goes where a run, a
+ * capture and doctor take it.
  *
  *   "RPW1..."            the bytes of the socket
  *   "5 {JSON}" LF ...    lines: a type, its body; framed as they should be */
@@ -17,7 +18,11 @@
 /* What a frame of the type says, in a little-endian header. */
 static void frame(struct rp_buf *out, unsigned type, const char *body, size_t n)
 {
-    unsigned char head[16] = {'R', 'P', 'W', '1', RP_FRAME_VERSION, 0, (unsigned char)type, 0, (unsigned char)n, (unsigned char)(n >> 8),
+    unsigned char head[16] = {'R', 'P', 'W', '1', RP_FRAME_VERSION, 0,
+                              (unsigned char)type,
+                              0,
+                              (unsigned char)n,
+                              (unsigned char)(n >> 8),
                               (unsigned char)(n >> 16)};
     rp_buf_add(out, head, sizeof head);
     rp_buf_add(out, body, n);
@@ -66,13 +71,14 @@ static void as_values(const struct taken *t)
     static const struct rp_schema *schema; /* read once */
     struct rp_err err = {0};
     struct rp_capture_opts o = {.root = "/"};
-    struct rp_probe p = {.opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
+    struct rp_probe p = {
+        .opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
     RP_BUF text = {0};
     if (!schema)
         must((schema = rp_schema_load("env", &err)) != NULL);
     rp_gpu_put(&p, t->answers);
-    RP_JSON *doc = json_pack("{s:s, s:s, s:s, s:b, s:{s:o}}", "schema", "repro-env/1", "captured_at", "2026-11-21T00:00:00Z", "salt", p.salt,
-                             "identified", 0, "probes", "gpu", p.out);
+    RP_JSON *doc = json_pack("{s:s, s:s, s:s, s:b, s:{s:o}}", "schema", "repro-env/1", "captured_at",
+                             "2026-11-21T00:00:00Z", "salt", p.salt, "identified", 0, "probes", "gpu", p.out);
     must(doc && rp_schema_check(schema, doc, "capture", &err) == 0);
     rp_json_write_line(&text, doc);
     for (size_t i = 0, n; i + 1 < text.size; i += n) {

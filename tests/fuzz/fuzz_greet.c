@@ -4,7 +4,8 @@
  *   'o': the offer of shared memory by a rank that has the key, whose greeting is completed around it
  *   else: all bytes from a process that connects
  *
- * Nobody is let in who does not have the key, a refusal is one line, and no memory is shared that was not created for it. */
+ * Nobody is let in who does not have the key, a refusal is one line, and no memory is shared that was not created for
+ * it. */
 #include "base/buf.h"
 #include "comm/greet.h"
 #include "comm/secret.h"
@@ -56,7 +57,8 @@ static void offer(const uint8_t *data, size_t size)
     const struct rp_greet_opts own = greet_as(0);
     struct rp_greeting g;
     struct rp_err err = {0};
-    unsigned char hello[RP_GREET_HELLO] = "RPL1\3", challenge[RP_GREET_CHALLENGE], bytes[RP_RING_OFFER] = {0}, proof[RP_SECRET_SIZE];
+    unsigned char hello[RP_GREET_HELLO] = "RPL1\3", challenge[RP_GREET_CHALLENGE], bytes[RP_RING_OFFER] = {0},
+                  proof[RP_SECRET_SIZE];
     RP_BUF said = {0};
     int end[2];
     memcpy(hello + 56, "job-1", 5);

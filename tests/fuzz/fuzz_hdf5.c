@@ -1,4 +1,5 @@
-/* Any bytes as an HDF5 file of BERT's samples: refused with one line, or read, and then every value of every sample is in its range. */
+/* Any bytes as an HDF5 file of BERT's samples: refused with one line, or read, and then every value of every sample is
+ * in its range. */
 #include "tests/fuzz/bert_samples.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,6 +1,7 @@
-/* Any bytes as files of images: refused with one line, or read, and then every label is in its range. The first byte chooses: a TFRecord
- * file, its message alone in a good frame, OneFlow's part file, its message alone after a good length, MXNet's .rec with the right index,
- * the .rec and an index from the bytes before it, a record alone in good parts; the low bit skips damaged images. */
+/* Any bytes as files of images: refused with one line, or read, and then every label is in its range. The first byte
+ * chooses: a TFRecord file, its message alone in a good frame, OneFlow's part file, its message alone after a good
+ * length, MXNet's .rec with the right index, the .rec and an index from the bytes before it, a record alone in good
+ * parts; the low bit skips damaged images. */
 #include "base/buf.h"
 #include "data/dataset.h"
 #include "data/tfrecord.h"
@@ -44,7 +45,8 @@ static void read_all(const char *name, const char *path, int skip)
     int32_t label;
     void *const row[] = {image, &label};
     const struct rp_data_format *format = rp_data_format_find(name);
-    const struct rp_data_opts o = {.image = {.crop = {.image_size = SIZE, .short_side = SIZE}, .skip_damaged = skip, .threads = 1}};
+    const struct rp_data_opts o = {
+        .image = {.crop = {.image_size = SIZE, .short_side = SIZE}, .skip_damaged = skip, .threads = 1}};
     struct rp_data_check c;
     struct rp_err err = {0};
     struct rp_dataset *d = format->open(path, want, 2, &o, &err);
@@ -67,7 +69,8 @@ static void read_all(const char *name, const char *path, int skip)
 
 static void put_u32(struct rp_buf *out, uint32_t v)
 {
-    const unsigned char b[4] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16), (unsigned char)(v >> 24)};
+    const unsigned char b[4] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
+                                (unsigned char)(v >> 24)};
     rp_buf_add(out, b, 4);
 }
 

@@ -1,6 +1,6 @@
-/* Any bytes as a log: the first says of which format ('d' is the first row of formats.def, 'e' the second), the second what the command
- * line says. Refused with one line, or a document that compare reads, of printable text and figures above 0. FUZZ_FORMAT=nccl: that format
- * alone, whatever the first byte says. */
+/* Any bytes as a log: the first says of which format ('d' is the first row of formats.def, 'e' the second), the second
+ * what the command line says. Refused with one line, or a document that compare reads, of printable text and figures
+ * above 0. FUZZ_FORMAT=nccl: that format alone, whatever the first byte says. */
 #include "base/json.h"
 #include "base/text.h"
 #include "compare/result.h"
@@ -15,7 +15,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Where samples are listed, the figure follows from them as compare takes them: the median over groups of the harmonic mean in each. */
+/* Where samples are listed, the figure follows from them as compare takes them: the median over groups of the harmonic
+ * mean in each. */
 static void check_samples(const struct rp_result *row)
 {
     RP_FREE double *mean = rp_alloc((size_t)(row->groups + 1) * sizeof *mean);
@@ -74,7 +75,8 @@ static const struct rp_importer *importer(uint8_t first)
     return only ? only : rp_importers[(uint8_t)(first - 'd') % formats];
 }
 
-/* Bytes between form feeds as the files of an MLPerf result, the last of them perhaps the description of its machine. */
+/* Bytes between form feeds as the files of an MLPerf result, the last of them perhaps the description of its
+ * machine. */
 static int import_parts(struct rp_import *im, const uint8_t *data, size_t size, const struct rp_import_opts *o,
                         struct rp_err *err)
 {
@@ -100,8 +102,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct rp_err err = {0};
     struct rp_import im = {.importer = importer(data[0])};
-    struct rp_import_opts o = {.from = data[1] & 1 ? 3 : -1, .to = data[1] & 2 ? 9 : -1, .set = set, .sets = (data[1] >> 2) & 2,
-                               .unit = data[1] & 4 ? "tokens/s" : NULL};
+    struct rp_import_opts o = {.from = data[1] & 1 ? 3 : -1, .to = data[1] & 2 ? 9 : -1, .set = set,
+                               .sets = (data[1] >> 2) & 2, .unit = data[1] & 4 ? "tokens/s" : NULL};
     const char *paths[] = {"logs/2n8g/bert_b32_fp32_1.log", "logs/2n8g/bert_b32_fp32_2.log"};
     int failed = 0;
     if (data[1] & 32)

@@ -1,5 +1,5 @@
-/* Any bytes as a JPEG image: refused with one line, or decoded, and then every window has the bytes of the whole image, where that is
- * decoded without damage. The last byte chooses the window and the kind of upsampling. */
+/* Any bytes as a JPEG image: refused with one line, or decoded, and then every window has the bytes of the whole image,
+ * where that is decoded without damage. The last byte chooses the window and the kind of upsampling. */
 #include "data/image/jpeg.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -60,10 +60,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                            w = {info.width * (int)(choice & 7) / 8, info.height * (int)(choice >> 3 & 7) / 8, 0, 0};
     w.width = 1 + (info.width - w.x - 1) * (int)(choice >> 6 & 1);
     w.height = 1 + (info.height - w.y - 1) / 2;
-    uint8_t *whole = decode(j, data, size, &all, (int)(choice >> 7)), *part = decode(j, data, size, &w, (int)(choice >> 7));
+    uint8_t *whole = decode(j, data, size, &all, (int)(choice >> 7)),
+            *part = decode(j, data, size, &w, (int)(choice >> 7));
     for (int y = 0; whole && part && y < w.height; y++)
-        must(memcmp(part + (size_t)y * (size_t)w.width * 3, whole + ((size_t)(w.y + y) * (size_t)info.width + (size_t)w.x) * 3,
-                    (size_t)w.width * 3) == 0);
+        must(memcmp(part + (size_t)y * (size_t)w.width * 3,
+                    whole + ((size_t)(w.y + y) * (size_t)info.width + (size_t)w.x) * 3, (size_t)w.width * 3) == 0);
     must(!whole || part); /* what the window needs is a part of what the image needs */
     free(whole);
     free(part);

@@ -1,4 +1,5 @@
-/* Any bytes as JSON: bounded, read as jansson reads them, and written so that they are read again as the same document. */
+/* Any bytes as JSON: bounded, read as jansson reads them, and written so that they are read again as the same
+ * document. */
 #include "base/json.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,8 @@
-/* What a launcher puts into variables, and what another process of the job sends: lists of hosts, addresses, JOIN and WORLD. What is
- * accepted has bounds, every host of a list can be taken, and what is refused is one line.
+/* What a launcher puts into variables, and what another process of the job sends: lists of hosts, addresses, JOIN and
+ * WORLD. What is accepted has bounds, every host of a list can be taken, and what is refused is one line.
  *
- *   "J{...}"   a JOIN message, the leader being one of two      "W{...}"   a WORLD message of two      else a list and an address */
+ *   "J{...}"   a JOIN message, the leader being one of two      "W{...}"   a WORLD message of two      else a list and
+ *                                                                                                      an address */
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"

@@ -1,4 +1,5 @@
-/* Any bytes as a ledger: refused with one line, or whole, and then it takes another line and stays whole, unless its lines are signed. */
+/* Any bytes as a ledger: refused with one line, or whole, and then it takes another line and stays whole, unless its
+ * lines are signed. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
 #endif

@@ -1,5 +1,6 @@
-/* Any bytes as a public value: refused with one line, or of a kind whose texts a terminal can show, the same when read again, and proved
- * only where work was. After a first byte "m", a drand round whose randomness is made to fit its signature. */
+/* Any bytes as a public value: refused with one line, or of a kind whose texts a terminal can show, the same when read
+ * again, and proved only where work was. After a first byte "m", a drand round whose randomness is made to fit its
+ * signature. */
 #include "sign/public_value.h"
 
 #include "base/hash.h"

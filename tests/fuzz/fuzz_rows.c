@@ -1,5 +1,5 @@
-/* Any bytes as a table or as an imported document: refused with one line, or rows within bounds that survive a comparison, every layout and
- * every format without a character that a terminal would obey. */
+/* Any bytes as a table or as an imported document: refused with one line, or rows within bounds that survive a
+ * comparison, every layout and every format without a character that a terminal would obey. */
 #include "base/json.h"
 #include "base/text.h"
 #include "compare/compare.h"

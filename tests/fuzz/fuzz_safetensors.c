@@ -1,6 +1,7 @@
-/* Any bytes as a safetensors file: refused with one line, or every tensor has the bytes that its shape and type need, in the file and no other's,
- * is found by its name, can be read, and a file that is written from what was read says the same. After a first byte "m", lines that patch the
- * header of a good file (patch.h), whose data are what follows an empty line. */
+/* Any bytes as a safetensors file: refused with one line, or every tensor has the bytes that its shape and type need,
+ * in the file and no other's, is found by its name, can be read, and a file that is written from what was read says the
+ * same. After a first byte "m", lines that patch the header of a good file (patch.h), whose data are what follows an
+ * empty line. */
 #include "train/safetensors.h"
 
 #include "base/buf.h"
@@ -12,10 +13,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const char good[] =
-    "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]},\"b\":{\"dtype\":\"F16\",\"shape\":[3],\"data_offsets\":[16,22]},"
-    "\"c\":{\"dtype\":\"BF16\",\"shape\":[1,1],\"data_offsets\":[22,24]},\"d\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[24,32]},"
-    "\"__metadata__\":{\"format\":\"pt\",\"step\":\"7\"}}";
+static const char good[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]},\"b\":{\"dtype\":"
+                           "\"F16\",\"shape\":[3],\"data_offsets\":[16,22]},"
+                           "\"c\":{\"dtype\":\"BF16\",\"shape\":[1,1],\"data_offsets\":[22,24]},\"d\":{\"dtype\":"
+                           "\"I64\",\"shape\":[],\"data_offsets\":[24,32]},"
+                           "\"__metadata__\":{\"format\":\"pt\",\"step\":\"7\"}}";
 
 static char path[] = "/tmp/rp-fuzz-safetensors-XXXXXX", copy[sizeof path + 2];
 
@@ -121,7 +123,8 @@ static void check_copy(const struct rp_st *st, const char *data, size_t size)
             return;
     }
     qsort(list, (size_t)st->n, sizeof *list, by_begin);
-    must(rp_st_create(&w, copy, list, st->n, NULL, &err) == 0 && rp_st_append(&w, data, size, &err) == 0 && rp_st_commit(&w, &err) == 0);
+    must(rp_st_create(&w, copy, list, st->n, NULL, &err) == 0 && rp_st_append(&w, data, size, &err) == 0 &&
+         rp_st_commit(&w, &err) == 0);
     must(rp_st_open(&again, copy, &err) == 0 && again.n == st->n);
     for (int i = 0; i < st->n; i++) {
         const struct rp_st_tensor *a = &st->t[i], *b = &again.t[i];

@@ -1,4 +1,5 @@
-/* Any bytes as a public key and as a signature of signify: refused with one line, or written again as they were read. */
+/* Any bytes as a public key and as a signature of signify: refused with one line, or written again as they were
+ * read. */
 #include "sign/signify.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -15,7 +16,8 @@ static void as_public(const char *text, size_t size)
     }
     if (rp_is_commented(text, size)) {
         rp_foreign_public_write(&form, k, "signify");
-        if (rp_foreign_public_read(&raw, text, size, "input", &err) < 0 || rp_foreign_public_read(&again, form.data, form.size, "again", &err) < 0 ||
+        if (rp_foreign_public_read(&raw, text, size, "input", &err) < 0 ||
+            rp_foreign_public_read(&again, form.data, form.size, "again", &err) < 0 ||
             memcmp(&raw, &again, sizeof raw) != 0)
             abort();
     }
@@ -25,7 +27,9 @@ static void as_public(const char *text, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct rp_key_pair *key; /* made once: RFC 8032, test 1 */
-    static const char pem[] = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC KEY-----\n";
+    static const char pem[] =
+        "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\n-----END PUBLIC "
+        "KEY-----\n";
     const char *text = (const char *)data;
     struct rp_err err = {0};
     if (!key && !(key = rp_key_load_public(pem, sizeof pem - 1, "pem", &err)))

@@ -1,6 +1,7 @@
-/* A training state that somebody hands over for a replay, as `verify --init` and `--state` read it: a good file of a small model whose header is
- * patched (patch.h) and whose data are changed, or any bytes. Refused with one line; or its root is that of the good file exactly where no
- * bit differs, a difference is within its tensor, the same in both directions, and its names show nothing that a terminal obeys. */
+/* A training state that somebody hands over for a replay, as `verify --init` and `--state` read it: a good file of a
+ * small model whose header is patched (patch.h) and whose data are changed, or any bytes. Refused with one line; or its
+ * root is that of the good file exactly where no bit differs, a difference is within its tensor, the same in both
+ * directions, and its names show nothing that a terminal obeys. */
 #include "verify/replay/states.h"
 
 #include "base/json.h"
@@ -15,9 +16,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static const char yaml[] = "workload: bert\nmodel: {vocab_size: 8, hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, "
-                           "intermediate_size: 8, max_position_embeddings: 4}\ntask: {seq_length: 4, max_predictions_per_seq: 1}\n"
-                           "train: {batch_size: 1}\noptimizer: {name: lamb}\n";
+static const char yaml[] =
+    "workload: bert\nmodel: {vocab_size: 8, hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 1, "
+    "intermediate_size: 8, max_position_embeddings: 4}\ntask: {seq_length: 4, max_predictions_per_seq: 1}\n"
+    "train: {batch_size: 1}\noptimizer: {name: lamb}\n";
 
 static char directory[] = "/tmp/rp-fuzz-states-XXXXXX", was[64], here[64], root[RP_SHA256_HEX];
 static struct rp_recipe recipe;
@@ -44,7 +46,8 @@ static void make_good(void)
     snprintf(was, sizeof was, "%s/was", directory);
     snprintf(here, sizeof here, "%s/here", directory);
     struct rp_net *m = rp_net_new(&recipe, 1);
-    struct rp_trained s = {.optimizer = rp_optimizer_of(&recipe), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
+    struct rp_trained s = {
+        .optimizer = rp_optimizer_of(&recipe), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
     const int n = rp_state_entries(&s);
     RP_FREE struct rp_state_entry *e = rp_alloc((size_t)n * sizeof *e);
     RP_FREE struct rp_st_tensor *list = rp_alloc((size_t)n * sizeof *list);
@@ -93,8 +96,9 @@ static void check_difference(const struct rp_state_difference *d)
 {
     must((d->tensors == 0) == (d->count == 0));
     if (d->tensors)
-        must(d->first >= 0 && d->first <= d->last && d->last < d->size && d->count <= d->last - d->first + 1 && *d->was && *d->here &&
-             strcmp(d->was, d->here) != 0 && rp_plain_size(d->name, strlen(d->name), 0) == strlen(d->name));
+        must(d->first >= 0 && d->first <= d->last && d->last < d->size && d->count <= d->last - d->first + 1 &&
+             *d->was && *d->here && strcmp(d->was, d->here) != 0 &&
+             rp_plain_size(d->name, strlen(d->name), 0) == strlen(d->name));
 }
 
 static void put_here(const struct rp_buf *file)

@@ -1,4 +1,5 @@
-/* Any bytes as steps/rank0.telemetry.jsonl: refused with one line, or every line fits the schema and they are in order. */
+/* Any bytes as steps/rank0.telemetry.jsonl: refused with one line, or every line fits the schema and they are in
+ * order. */
 #include "base/json.h"
 #include "bundle/schema.h"
 #include "run/derive.h"

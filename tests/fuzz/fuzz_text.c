@@ -1,5 +1,6 @@
-/* Any bytes as a vocabulary, as merges, as tokenizer.json or as a text. A vocabulary is refused with one line, or gives ids that are below its size. A
- * text is refused for its UTF-8 alone; its pre-tokens are the whole text, and its ids have as many bytes. The first byte chooses. */
+/* Any bytes as a vocabulary, as merges, as tokenizer.json or as a text. A vocabulary is refused with one line, or gives
+ * ids that are below its size. A text is refused for its UTF-8 alone; its pre-tokens are the whole text, and its ids
+ * have as many bytes. The first byte chooses. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "data/text/bpe.h"
@@ -114,7 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *texts = put_lines(data + 1, size - 1);
         if (rp_text_documents(known, texts, &docs, NULL, &err) < 0)
             must_be_refusal(&err);
-        must(rp_text_documents(known, texts, &docs, &skipped, &err) == 0 && (skipped.lines != 0) == (skipped.first.code != RP_OK));
+        must(rp_text_documents(known, texts, &docs, &skipped, &err) == 0 &&
+             (skipped.lines != 0) == (skipped.first.code != RP_OK));
     }
     }
     return 0;

@@ -1,5 +1,6 @@
-/* Any bytes as a TFRecord file: refused with one line, or read, and then every value is in its range. The bytes are also given to the
- * tf.Example parser alone, and framed with good checksums, because few inputs get past the checksums otherwise. */
+/* Any bytes as a TFRecord file: refused with one line, or read, and then every value is in its range. The bytes are
+ * also given to the tf.Example parser alone, and framed with good checksums, because few inputs get past the checksums
+ * otherwise. */
 #include "data/tfrecord.h"
 #include "tests/fuzz/bert_samples.h"
 

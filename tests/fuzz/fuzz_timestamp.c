@@ -1,5 +1,5 @@
-/* Any bytes as an authority's answer about a statement: refused with one line, or about it and with texts that a terminal can show. What is by
- * the authority of the corpus, which nobody can forge, is one of its tokens. */
+/* Any bytes as an authority's answer about a statement: refused with one line, or about it and with texts that a
+ * terminal can show. What is by the authority of the corpus, which nobody can forge, is one of its tokens. */
 #include "sign/timestamp.h"
 
 #include "base/text.h"
@@ -20,7 +20,8 @@ static const char root[] = "-----BEGIN CERTIFICATE-----\n"
                           "/rkuoGM4kuJva4wNSrb0zDKUBFP6dYZ4\n"
                           "-----END CERTIFICATE-----\n";
 #define MADE 1795440893000000000 /* when the tokens of the corpus were made, within an hour */
-static const struct rp_buf statement = {.data = (char[]){"a statement\n"}, .size = 12}, other = {.data = (char[]){"another one\n"}, .size = 12};
+static const struct rp_buf statement = {.data = (char[]){"a statement\n"}, .size = 12},
+                           other = {.data = (char[]){"another one\n"}, .size = 12};
 
 static const struct rp_tsa_ca *authority(void)
 {
@@ -58,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must_be_refusal(&err);
         return 0;
     }
-    must(strcmp(t.authority, "CN=authority,O=Exact Uhr") == 0 && t.accuracy_ns == 1500100000 && t.time_ns > MADE && t.time_ns < MADE + 3600000000000);
+    must(strcmp(t.authority, "CN=authority,O=Exact Uhr") == 0 && t.accuracy_ns == 1500100000 && t.time_ns > MADE &&
+         t.time_ns < MADE + 3600000000000);
     return 0;
 }

@@ -1,6 +1,6 @@
-/* Any bytes as files of tokens: refused with one line, or read, and then every token of every sample is below the vocabulary and neighbours
- * share one. The first byte chooses: llm.c, plain tokens of 2 or 4 bytes, an index and its tokens as they are, or an index made around the bytes,
- * of which the next ones change one value. */
+/* Any bytes as files of tokens: refused with one line, or read, and then every token of every sample is below the
+ * vocabulary and neighbours share one. The first byte chooses: llm.c, plain tokens of 2 or 4 bytes, an index and its
+ * tokens as they are, or an index made around the bytes, of which the next ones change one value. */
 #include "base/buf.h"
 #include "data/token_files.h"
 #include "tests/fuzz/fuzz.h"
@@ -99,7 +99,8 @@ static void read_mended(const uint8_t *data, size_t size, uint64_t seed)
     static const uint8_t codes[] = {1, 2, 3, 4, 5, 8}, widths[] = {1, 1, 2, 4, 8, 2};
     if (size < 8)
         return;
-    size_t n = 1 + data[0] % 16, kind = data[1] % 6, width = widths[kind], at = data[2] | (size_t)data[3] << 8, tokens = 0;
+    size_t n = 1 + data[0] % 16, kind = data[1] % 6, width = widths[kind], at = data[2] | (size_t)data[3] << 8,
+           tokens = 0;
     int64_t change = (int8_t)data[4];
     data += 5;
     size -= 5;

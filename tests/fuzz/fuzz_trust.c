@@ -1,5 +1,5 @@
-/* Any bytes as the only file of a trust store: in it and as adding it would write it, or skipped with one line. After a first byte "d",
- * lines of an entry whose digest is right: the day, then the key. */
+/* Any bytes as the only file of a trust store: in it and as adding it would write it, or skipped with one line. After a
+ * first byte "d", lines of an entry whose digest is right: the day, then the key. */
 #include "base/clock.h"
 #include "base/hash.h"
 #include "sign/trust.h"
@@ -47,8 +47,10 @@ static void look(const struct rp_buf *text)
         must(*list.skipped[0] && !strchr(list.skipped[0], '\n'));
     } else {
         const struct rp_trusted *t = &list.key[0];
-        must(strlen(t->fingerprint) == RP_FINGERPRINT_SIZE - 1 && (!*t->until || rp_is_date(t->until, strlen(t->until))));
-        must(rp_trust_find(t->fingerprint, name, until, &err) == !t->expired && strcmp(name, "name") == 0 && strcmp(until, t->until) == 0);
+        must(strlen(t->fingerprint) == RP_FINGERPRINT_SIZE - 1 &&
+             (!*t->until || rp_is_date(t->until, strlen(t->until))));
+        must(rp_trust_find(t->fingerprint, name, until, &err) == !t->expired && strcmp(name, "name") == 0 &&
+             strcmp(until, t->until) == 0);
         if (!t->expired && text->size > strlen(HEAD) && memcmp(text->data, HEAD, strlen(HEAD)) == 0)
             as_written(t, text);
     }
@@ -64,9 +66,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         with_digest(&text, (const char *)data + 1, size - 1);
     else
         rp_buf_add(&text, data, size);
-    snprintf(home, sizeof home, "%s/fuzz_trust-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"); /* a disk would be waited for */
+    /* a disk would be waited for */
+    snprintf(home, sizeof home, "%s/fuzz_trust-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     must(mkdtemp(home) != NULL && setenv("XDG_CONFIG_HOME", home, 1) == 0);
-    RP_FREE char *config = rp_asprintf("%s/repro", home), *dir = rp_asprintf("%s/trust", config), *file = rp_asprintf("%s/name.pem", dir);
+    RP_FREE char *config = rp_asprintf("%s/repro", home), *dir = rp_asprintf("%s/trust", config),
+                 *file = rp_asprintf("%s/name.pem", dir);
     must(rp_mkdirs(dir, 0700, &err) == 0 && rp_write_file(file, rp_buf_text(&text), text.size, 0644, &err) == 0);
     look(&text);
     must(unlink(file) == 0 && rmdir(dir) == 0 && rmdir(config) == 0 && rmdir(home) == 0);

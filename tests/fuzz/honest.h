@@ -1,4 +1,5 @@
-/* For fuzz targets of bundles: an honest one of the unit tests' fixture, a verdict on it, and what has to hold of any text about it.
+/* For fuzz targets of bundles: an honest one of the unit tests' fixture, a verdict on it, and what has to hold of any
+ * text about it.
  *
  * What:    the fixture with telemetry, so a GPU's; a packed bundle as a file without a name on any disk.
  * Flow:    honest_fx() -> rp_bundle_seal() -> honest_file() -> rp_verify().
@@ -39,8 +40,10 @@ static __attribute__((unused)) void honest_fx(struct fx *x)
     struct rp_err err;
     fx_init(x);
     for (int i = 0; i < 8; i++)
-        rp_buf_printf(&x->telemetry, "{\"clock_sm_hz\":1500000000,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":40,\"throttle\":%s}\n", i,
-                      4900000000 + i * 100000007ll, 250000 + i, i % 3 ? "[]" : "[\"sw_power_cap\"]");
+        rp_buf_printf(
+            &x->telemetry,
+            "{\"clock_sm_hz\":1500000000,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":40,\"throttle\":%s}\n",
+            i, 4900000000 + i * 100000007ll, 250000 + i, i % 3 ? "[]" : "[\"sw_power_cap\"]");
     x->backend = "cuda";
     x->device = "Tesla V100-SXM2-16GB, sm_70";
     MUST(fx_documents(x, "complete", NULL, &err) == 0);

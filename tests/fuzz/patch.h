@@ -1,6 +1,7 @@
 /* For fuzz targets: changes to a JSON document as lines, so that mutations are changes of values and not of brackets.
  *
- * What:    "/plan/bytes/0 JSON" puts a value there (a text that is no JSON is a string), "/plan" alone takes what is there away.
+ * What:    "/plan/bytes/0 JSON" puts a value there (a text that is no JSON is a string), "/plan" alone takes what is
+ *          there away.
  * Flow:    bytes of the fuzzer -> lines -> the document.
  * Owner:   the document is the caller's.
  * Extend:  nothing to extend.

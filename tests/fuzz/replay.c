@@ -1,5 +1,5 @@
-/* Replays a corpus through a fuzz target, so that the targets run in the normal tests: arguments are files or directories.
- * `make fuzz FUZZ=name` links libFuzzer in place of this file. */
+/* Replays a corpus through a fuzz target, so that the targets run in the normal tests: arguments are files or
+ * directories. `make fuzz FUZZ=name` links libFuzzer in place of this file. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -2,9 +2,10 @@
 // result by result. Compile it with -I src.
 //
 // usage: tensor_probe [TILES [FOLDER]]     TILES = 16 of each class; what was computed goes to FOLDER
-// stdout: one JSON object a line, {"device": ...} and then one of each format, class, number of chained instructions and
-// instruction: how many results, how many differ from the model, and a digest of all of them. FOLDER/cases.jsonl has the
-// first results that differ with their operands, FOLDER/FORMAT-CLASS-K.u32 those of the first tile by mma.m16n8k16.
+// stdout: one JSON object a line, {"device": ...} and then one of each format, class, number of chained instructions
+// and instruction: how many results, how many differ from the model, and a digest of all of them. FOLDER/cases.jsonl
+// has the first results that differ with their operands, FOLDER/FORMAT-CLASS-K.u32 those of the first tile by
+// mma.m16n8k16.
 // Exit status: 0 whatever was found, 7 no GPU, 1 something failed.
 #include <cuda_runtime.h>
 #include <inttypes.h>
@@ -88,10 +89,10 @@ template <rp_tc_format F, int STEP> __global__ void probe_mma(const uint16_t *as
 #define R32(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12), R4(i + 16), R4(i + 20), R4(i + 24), R4(i + 28)
 #define R64(i) R32(i), R32(i + 32)
 #define R128(i) R64(i), R64(i + 64)
-#define WGMMA(N, TYPE, HALF, X, Y)                                                                                      \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE    \
-                 " {" LIST##HALF "}, %" #X ", %" #Y ", p, 1, 1, 0, 0;}"                                                 \
-                 : R##HALF(0)                                                                                           \
+#define WGMMA(N, TYPE, HALF, X, Y)                                                                                     \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE   \
+                 " {" LIST##HALF "}, %" #X ", %" #Y ", p, 1, 1, 0, 0;}"                                                \
+                 : R##HALF(0)                                                                                          \
                  : "l"(x), "l"(y))
 #define WGMMA_N(N, HALF, X, Y)                                                                                         \
     template <rp_tc_format F> __device__ void wgmma_shared(float (&d)[HALF], uint64_t x, uint64_t y)                  \
@@ -297,11 +298,13 @@ int main(int argc, char **argv)
                             !((host_d[i] | want) & 0x7fffffff))
                             differ_alone++;
                     }
-                    printf("{\"format\": \"%s\", \"class\": \"%s\", \"k\": %d, \"instruction\": \"%s\", \"results\": %zu, "
-                           "\"differ\": %zu, \"differ_in_nan_or_zero_sign\": %zu, \"digest\": \"%016" PRIx64 "\"}\n",
-                           tensor_format_name(format), tensor_class_name(which), k, in.name, host_d.size(), differ,
-                           differ_alone, tensor_digest(host_d.data(), host_d.size()));
-                    if (&in != instructions) continue;
+                    printf(
+                        "{\"format\": \"%s\", \"class\": \"%s\", \"k\": %d, \"instruction\": \"%s\", \"results\": %zu, "
+                        "\"differ\": %zu, \"differ_in_nan_or_zero_sign\": %zu, \"digest\": \"%016" PRIx64 "\"}\n",
+                        tensor_format_name(format), tensor_class_name(which), k, in.name, host_d.size(), differ,
+                        differ_alone, tensor_digest(host_d.data(), host_d.size()));
+                    if (&in != instructions)
+                        continue;
                     snprintf(path, sizeof(path), "%s/%s-%s-%d.u32", folder, tensor_format_name(format),
                              tensor_class_name(which), k);
                     FILE *to = fopen(path, "wb");

@@ -1,6 +1,7 @@
 /* The definition of a GEMM, quick enough for large cases, and random numbers.
  *
- * What:    define_gemm(): what a backend must compute for struct rp_gemm, by plain loops; random_word(): xorshift, the same numbers everywhere.
+ * What:    define_gemm(): what a backend must compute for struct rp_gemm, by plain loops; random_word(): xorshift, the
+ *          same numbers everywhere.
  */
 #pragma once
 

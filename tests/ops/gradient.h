@@ -25,9 +25,10 @@ static inline void fill_noise(float *x, int n, float scale, unsigned seed)
 /* A loss in double precision, as a function of one of its inputs x[n]; the other inputs are in *arg. */
 typedef double (*loss_fn)(const double *x, const void *arg);
 
-/* Central differences of step 1e-5 in double are good to about 1e-9 here; the gradient is fp32 with sums of at most a few hundred
- * terms of size one, so 2e-5 of the largest element is ten times its rounding. */
-static inline void check_gradient(const char *what, loss_fn loss, const void *arg, const float *at, const float *gradient, int n)
+/* Central differences of step 1e-5 in double are good to about 1e-9 here; the gradient is fp32 with sums of at most a
+ * few hundred terms of size one, so 2e-5 of the largest element is ten times its rounding. */
+static inline void check_gradient(const char *what, loss_fn loss, const void *arg, const float *at,
+                                  const float *gradient, int n)
 {
     double *x = malloc((size_t)n * sizeof *x), largest = 1e-3, worst = 0;
     int where = 0;

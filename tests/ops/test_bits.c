@@ -1,4 +1,5 @@
-/* Every operation in every instruction set this CPU has, on several numbers of threads, against the literal definition: bit for bit.
+/* Every operation in every instruction set this CPU has, on several numbers of threads, against the literal definition:
+ * bit for bit.
  * timeout: 900 */
 #include "backend/cpu/ops_isa.h"
 #include "base/buf.h"
@@ -34,16 +35,17 @@ static void compare(struct rp_dev *dev, int isa, int threads, int op, const stru
     if (rp_ops_compare(NULL, dev->op, dev, (enum rp_op)op, s, &e) == 0)
         return;
     if (++*failed <= 3)
-        CHECK(0, "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, image %dx%dx%dx%d to %dx%dx%d, window "
-              "%dx%d/%d, dropout %g, variant %u, offset %d, small %d%s: %s",
-              rp_isa_name((enum rp_isa)isa), threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads, s->head_dim,
-              s->conv.batch, s->conv.in_h, s->conv.in_w, s->conv.in_c, s->conv.out_h, s->conv.out_w, s->conv.out_c, s->conv.kernel_h,
-              s->conv.kernel_w, s->conv.stride, (double)s->dropout, s->variant, s->offset, s->small, s->in_place ? ", in place" : "",
-              e.msg);
+        CHECK(0,
+              "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, image %dx%dx%dx%d to "
+              "%dx%dx%d, window %dx%d/%d, dropout %g, variant %u, offset %d, small %d%s: %s",
+              rp_isa_name((enum rp_isa)isa), threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads,
+              s->head_dim, s->conv.batch, s->conv.in_h, s->conv.in_w, s->conv.in_c, s->conv.out_h, s->conv.out_w,
+              s->conv.out_c, s->conv.kernel_h, s->conv.kernel_w, s->conv.stride, (double)s->dropout, s->variant,
+              s->offset, s->small, s->in_place ? ", in place" : "", e.msg);
 }
 
-/* Each size with each instruction set and two of the thread counts, with LONG=1 all; threads, dropout, placement and the
- * other choices change from case to case, and every thread count meets every size over the instruction sets and the
+/* Each size with each instruction set and two of the thread counts, with LONG=1 all; threads, dropout, placement and
+ * the other choices change from case to case, and every thread count meets every size over the instruction sets and the
  * operations. */
 static void rows_of(int isa, int op, int *cases, int *failed)
 {
@@ -77,48 +79,53 @@ static void rows_of(int isa, int op, int *cases, int *failed)
 /* Causal attention has no key mask, and only it has documents. */
 static int repeats_another(unsigned variant)
 {
-    return variant & RP_VARIANT_CAUSAL ? variant & (RP_VARIANT_KEY_HOLES | RP_VARIANT_SHORT_SAMPLES) && variant > RP_VARIANT_CAUSAL
-                                       : variant & RP_VARIANT_DOCUMENTS;
+    return variant & RP_VARIANT_CAUSAL
+               ? variant & (RP_VARIANT_KEY_HOLES | RP_VARIANT_SHORT_SAMPLES) && variant > RP_VARIANT_CAUSAL
+               : variant & RP_VARIANT_DOCUMENTS;
 }
 
 static void attention_of(int isa, int op, int *cases, int *failed)
 {
     static const struct {
         int batch, seq, heads, dim;
-    } sizes[] = {{2, 1, 2, 1},   {3, 7, 1, 5},    {2, 33, 3, 64}, {1, 128, 2, 64}, {2, 64, 2, 80},  {1, 200, 1, 80}, {2, 130, 1, 1},
-                 {1, 77, 1, 130}, {1, 40, 1, 300}, {9, 17, 3, 16}, {1, 192, 1, 5},  {1, 512, 1, 64}, {1, 301, 1, 33}};
+    } sizes[] = {{2, 1, 2, 1},    {3, 7, 1, 5},    {2, 33, 3, 64},  {1, 128, 2, 64}, {2, 64, 2, 80},
+                 {1, 200, 1, 80}, {2, 130, 1, 1},  {1, 77, 1, 130}, {1, 40, 1, 300}, {9, 17, 3, 16},
+                 {1, 192, 1, 5},  {1, 512, 1, 64}, {1, 301, 1, 33}};
     for (int i = 0; i < COUNT(sizes); i++)
         for (unsigned variant = 0; variant < 32; variant++) { /* from 8 on causal, from 24 on with documents */
             int threads = thread_counts[(variant + (unsigned)i) % 4];
-            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
-                                    .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .offset = variant % 3 == 2,
-                                    .small = variant % 4 == 1, .seed = variant};
-            if (repeats_another(variant) ||
-                (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_scalar ? 4u
-                                                       : variant < 8        ? (unsigned)i % 4
-                                                                            : 0)))
+            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads,
+                                    .head_dim = sizes[i].dim, .dropout = dropouts[(variant + (unsigned)i) % 3],
+                                    .variant = variant, .offset = variant % 3 == 2, .small = variant % 4 == 1,
+                                    .seed = variant};
+            if (repeats_another(variant) || (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_scalar ? 4u
+                                                                                   : variant < 8 ? (unsigned)i % 4
+                                                                                                 : 0)))
                 continue;
             ++*cases;
             compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
         }
 }
 
-/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; documents that begin at and between them; a causal
- * sequence of 8192 tokens. */
+/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; documents that begin at and between
+ * them; a causal sequence of 8192 tokens. */
 static void long_attention_of(int isa, int op, int *cases, int *failed)
 {
     static const struct {
         int batch, seq, heads, dim;
         unsigned variants; /* one bit each */
-    } sizes[] = {{1, 127, 2, 24, 0x1100ffff}, {1, 129, 2, 8, 0x1100ffff}, {1, 255, 1, 8, 0x11001111}, {1, 257, 2, 9, 0x11001f1f},
-                 {1, 384, 1, 16, 0x11001013}, {1, 511, 1, 8, 0x01000100},  {2, 513, 1, 8, 0x11000102}, {1, 640, 1, 96, 0x01000100},
-                 {1, 1000, 1, 3, 0x11000101}, {1, 2048, 1, 1, 0x11001100}, {1, 8192, 1, 1, 0x0100}};
+    } sizes[] = {{1, 127, 2, 24, 0x1100ffff}, {1, 129, 2, 8, 0x1100ffff},  {1, 255, 1, 8, 0x11001111},
+                 {1, 257, 2, 9, 0x11001f1f},  {1, 384, 1, 16, 0x11001013}, {1, 511, 1, 8, 0x01000100},
+                 {2, 513, 1, 8, 0x11000102},  {1, 640, 1, 96, 0x01000100}, {1, 1000, 1, 3, 0x11000101},
+                 {1, 2048, 1, 1, 0x11001100}, {1, 8192, 1, 1, 0x0100}};
     for (int i = 0; i < COUNT(sizes); i++)
         for (unsigned variant = 0; variant < 32; variant++) {
             int threads = thread_counts[(variant / 4 + (unsigned)i) % 4];
-            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
-                                    .dropout = dropouts[(variant / 2 + (unsigned)i) % 3], .variant = variant, .seed = variant};
-            if (!(sizes[i].variants >> variant & 1) || (sizes[i].seq > 2048 && (isa != RP_ISA_avx512 || op == RP_OP_attention_forward)) ||
+            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads,
+                                    .head_dim = sizes[i].dim, .dropout = dropouts[(variant / 2 + (unsigned)i) % 3],
+                                    .variant = variant, .seed = variant};
+            if (!(sizes[i].variants >> variant & 1) ||
+                (sizes[i].seq > 2048 && (isa != RP_ISA_avx512 || op == RP_OP_attention_forward)) ||
                 (sizes[i].seq > 300 && isa == RP_ISA_scalar) || repeats_another(variant))
                 continue;
             ++*cases;
@@ -130,8 +137,9 @@ static void long_attention_of(int isa, int op, int *cases, int *failed)
 
 #define CONV(n, h, w, c, oh, ow, oc, kh, kw, s, top, left) {n, h, w, c, oh, ow, oc, kh, kw, s, top, left}
 
-/* Kernels, strides and paddings of ResNet-50 with few channels, and borders of what the backend cuts: 16 k-steps, blocks of k, panels,
- * chunks of panels, strips, 64 rows, tasks, chains of 512 rows, groups of 4096. `big` ones are left out in scalar code. */
+/* Kernels, strides and paddings of ResNet-50 with few channels, and borders of what the backend cuts: 16 k-steps,
+ * blocks of k, panels, chunks of panels, strips, 64 rows, tasks, chains of 512 rows, groups of 4096. `big` ones are
+ * left out in scalar code. */
 static const struct {
     struct rp_conv conv;
     int big;
@@ -173,7 +181,8 @@ static const struct {
     {CONV(1, 140, 112, 3, 70, 56, 64, 7, 7, 2, 3, 3), 2},
     {CONV(1, 31, 30, 176, 31, 30, 144, 1, 1, 1, 0, 0), 1},
     {CONV(1, 65, 64, 16, 65, 64, 72, 1, 1, 1, 0, 0), 1},
-    /* cut into regions by the taps inside the image: all nine, also with sums of several chains; edges alone; after the image */
+    /* cut into regions by the taps inside the image: all nine, also with sums of several chains; edges alone; after the
+     * image */
     {CONV(9, 3, 3, 5, 3, 3, 7, 3, 3, 1, 1, 1), 0},
     {CONV(24, 7, 6, 17, 7, 6, 50, 3, 3, 1, 1, 1), 1},
     {CONV(8, 3, 4, 520, 3, 4, 10, 3, 3, 1, 1, 1), 1},
@@ -190,10 +199,10 @@ static const struct {
     {CONV(1, 33, 60, 16, 33, 60, 24, 1, 5, 1, 0, 2), 1},
 };
 static const struct rp_conv pools[] = {
-    CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0),   CONV(2, 11, 8, 33, 6, 4, 33, 3, 3, 2, 1, 1), CONV(2, 8, 8, 20, 4, 4, 20, 3, 3, 2, 0, 0),
-    CONV(1, 7, 9, 64, 6, 8, 64, 2, 2, 1, 0, 0), CONV(3, 12, 13, 1, 4, 5, 1, 3, 3, 3, 0, 1),  CONV(1, 9, 9, 16, 3, 3, 16, 2, 2, 3, 0, 0),
-    CONV(1, 30, 30, 130, 15, 15, 130, 3, 3, 2, 1, 1),
-    CONV(2, 5, 5, 7, 5, 5, 7, 15, 15, 1, 7, 7),
+    CONV(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0),         CONV(2, 11, 8, 33, 6, 4, 33, 3, 3, 2, 1, 1),
+    CONV(2, 8, 8, 20, 4, 4, 20, 3, 3, 2, 0, 0),       CONV(1, 7, 9, 64, 6, 8, 64, 2, 2, 1, 0, 0),
+    CONV(3, 12, 13, 1, 4, 5, 1, 3, 3, 3, 0, 1),       CONV(1, 9, 9, 16, 3, 3, 16, 2, 2, 3, 0, 0),
+    CONV(1, 30, 30, 130, 15, 15, 130, 3, 3, 2, 1, 1), CONV(2, 5, 5, 7, 5, 5, 7, 15, 15, 1, 7, 7),
 };
 #undef CONV
 
@@ -205,7 +214,8 @@ static void convs_of(int isa, int op, int *cases, int *failed)
             const int big = pool ? 0 : convs[i].big, threads = 1 + (int)((unsigned)i * 3 + k + (unsigned)op) % 5;
             const unsigned mix = k + (unsigned)i;
             struct rp_op_shape s = {.conv = pool ? pools[i] : convs[i].conv, .variant = mix, .in_place = mix >> 1 & 1,
-                                    .offset = mix % 5 == 3, .small = !big && mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0, .seed = mix};
+                                    .offset = mix % 5 == 3, .small = !big && mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0,
+                                    .seed = mix};
             if ((big && k != (unsigned)isa % 3) || (isa == RP_ISA_scalar && (big || k)))
                 continue; /* slow: the definition, and the library's fmaf */
             ++*cases;
@@ -230,7 +240,10 @@ TEST(large_batch_norms)
 /* A pixel outside the image times an infinite weight is NaN, at the edges of the image alone. */
 TEST(infinite_weight)
 {
-    enum { BATCH = 16, SIDE = 3, IN = 4, OUT = 5, X = BATCH * SIDE * SIDE * IN, W = OUT * 9 * IN, Y = BATCH * SIDE * SIDE * OUT };
+    enum {
+        BATCH = 16, SIDE = 3, IN = 4, OUT = 5, X = BATCH * SIDE * SIDE * IN, W = OUT * 9 * IN,
+        Y = BATCH * SIDE * SIDE * OUT
+    };
     const struct rp_conv c = {BATCH, SIDE, SIDE, IN, SIDE, SIDE, OUT, 3, 3, 1, 1, 1};
     static float x[X], w[W], y[2][Y], dx[2][X];
     for (int i = 0; i < X; i++)
@@ -309,7 +322,8 @@ TEST(scalar_without_fma)
                                     .conv = {2, 6, 5, 7, 3, 3, is_pool(op) ? 7 : 9, 3, 3, 2, 1, 1},
                                     .seed = variant};
             struct rp_err e = {0};
-            CHECK(rp_ops_compare(NULL, &rp_cpu_ops_scalar, dev, (enum rp_op)op, &s, &e) == 0, "variant %u: %s", variant, e.msg);
+            CHECK(rp_ops_compare(NULL, &rp_cpu_ops_scalar, dev, (enum rp_op)op, &s, &e) == 0, "variant %u: %s", variant,
+                  e.msg);
         }
 }
 
@@ -333,7 +347,8 @@ TEST(neon)
 TEST(small_probabilities)
 {
     enum { SAMPLES = 30000 };
-    float *qkv = rp_alloc(SAMPLES * 6 * sizeof *qkv), *o[2] = {rp_alloc(SAMPLES * 2 * sizeof(float)), rp_alloc(SAMPLES * 2 * sizeof(float))};
+    float *qkv = rp_alloc(SAMPLES * 6 * sizeof *qkv),
+          *o[2] = {rp_alloc(SAMPLES * 2 * sizeof(float)), rp_alloc(SAMPLES * 2 * sizeof(float))};
     float *top = rp_alloc(SAMPLES * 4 * sizeof *top), *inv = top + SAMPLES * 2;
     const struct rp_attention a = {.batch = SAMPLES, .seq = 2, .heads = 1, .head_dim = 1, .scale = 1, .causal = 1};
     for (int i = 0; i < SAMPLES; i++) {

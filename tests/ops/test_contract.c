@@ -1,5 +1,6 @@
-/* The comparison must be able to fail. Here the AVX2 kernels are compiled once more, from the same text, but with multiplications and
- * additions contracted to fma, which the product never allows; every operation that has such a pair must be caught. */
+/* The comparison must be able to fail. Here the AVX2 kernels are compiled once more, from the same text, but with
+ * multiplications and additions contracted to fma, which the product never allows; every operation that has such a pair
+ * must be caught. */
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #else
@@ -45,8 +46,8 @@ static const struct {
 };
 #define SEEDS 40 /* one number of a whole tensor seldom shows a last bit: it is rounded away with the large sum */
 
-static const struct rp_op_shape shape = {.rows = 65, .width = 240, .batch = 2, .seq = 33, .heads = 2, .head_dim = 80, .dropout = 0.1f,
-                                         .seed = 5}; /* head_dim 80: its scale is no power of two */
+static const struct rp_op_shape shape = {.rows = 65, .width = 240, .batch = 2, .seq = 33, .heads = 2, .head_dim = 80,
+                                         .dropout = 0.1f, .seed = 5}; /* head_dim 80: its scale is no power of two */
 
 TEST(contracted_kernels_are_caught)
 {
@@ -63,7 +64,8 @@ TEST(contracted_kernels_are_caught)
             s.variant = with_products[i].variant;
             caught += rp_ops_compare(NULL, &rp_cpu_ops_contracted, dev, op, &s, &e) < 0 && e.code == RP_MISMATCH;
         }
-        CHECK(caught > 0, "%s, variant %u, was contracted, and no comparison failed", rp_op_info[op].name, with_products[i].variant);
+        CHECK(caught > 0, "%s, variant %u, was contracted, and no comparison failed", rp_op_info[op].name,
+              with_products[i].variant);
     }
 }
 

@@ -1,5 +1,6 @@
 /* The normative functions and the generator: digests of their outputs, known answers, accuracy against the C library.
- * LONG=1 in the environment takes the digests over all 2^32 inputs (minutes); otherwise over every RP_FUNCTION_STRIDE-th. */
+ * LONG=1 in the environment takes the digests over all 2^32 inputs (minutes); otherwise over every
+ * RP_FUNCTION_STRIDE-th. */
 #include "base/buf.h"
 #include "base/hash.h"
 #include "ops/functions.h"
@@ -81,7 +82,8 @@ TEST(exp_in_a_range)
     }
 }
 
-/* Distance from the double result in units of the float's last place; results below the normal range count as absolute. */
+/* Distance from the double result in units of the float's last place; results below the normal range count as
+ * absolute. */
 static double ulps(float got, double exact)
 {
     int e;
@@ -94,8 +96,8 @@ static double normal_cdf(double x)
     return 0.5 * erfc(-x * 0.70710678118654752440);
 }
 
-/* Bounds are the largest error over all inputs, rounded up; gelu and its gradient have absolute ones, as their small results are
- * differences of larger numbers. */
+/* Bounds are the largest error over all inputs, rounded up; gelu and its gradient have absolute ones, as their small
+ * results are differences of larger numbers. */
 TEST(accuracy)
 {
     double worst[8] = {0};
@@ -114,7 +116,8 @@ TEST(accuracy)
             worst[3] = v;
         if ((v = fabs((double)r_gelu(x) - d * normal_cdf(d)) / (1 + fabs(d))) > worst[4])
             worst[4] = v;
-        if ((v = fabs((double)r_gelu_grad(x) - (normal_cdf(d) + d * exp(-d * d / 2) * 0.39894228040143267794))) > worst[5])
+        if ((v = fabs((double)r_gelu_grad(x) - (normal_cdf(d) + d * exp(-d * d / 2) * 0.39894228040143267794))) >
+            worst[5])
             worst[5] = v;
         double t = tanh(0.79788456080286535588 * (d + 0.044715 * d * d * d)), e = 0.5 * (1 + t);
         double g = fabs(d) > 50 ? d > 0 : e + 0.5 * d * (1 - t * t) * 0.79788456080286535588 * (1 + 0.134145 * d * d);
@@ -143,12 +146,15 @@ TEST(special_values)
     CHECK(fabs((double)r_log(0x1p-149f) - log(0x1p-149)) < 1e-5, "subnormal: %a", (double)r_log(0x1p-149f));
     CHECK(r_tanh(inf) == 1 && r_tanh(-inf) == -1 && isnan(r_tanh(NAN)) && signbit(r_tanh(-0.0f)) && r_tanh(-0.0f) == 0);
     CHECK(r_erf(inf) == 1 && r_erf(-inf) == -1 && isnan(r_erf(NAN)) && signbit(r_erf(-0.0f)) && r_erf(-0.0f) == 0);
-    CHECK(isnan(r_gelu(NAN)) && r_gelu(0.0f) == 0 && r_gelu_grad(0.0f) == 0.5f && r_gelu_grad(20.0f) == 1 && r_gelu_grad(-20.0f) == 0);
+    CHECK(isnan(r_gelu(NAN)) && r_gelu(0.0f) == 0 && r_gelu_grad(0.0f) == 0.5f && r_gelu_grad(20.0f) == 1 &&
+          r_gelu_grad(-20.0f) == 0);
     CHECK(isnan(r_gelu_tanh(NAN)) && r_gelu_tanh(0.0f) == 0 && r_gelu_tanh(1e30f) == 1e30f && r_gelu_tanh(-1e30f) == 0);
-    CHECK(isnan(r_gelu_tanh_grad(NAN)) && r_gelu_tanh_grad(0.0f) == 0.5f && r_gelu_tanh_grad(1e30f) == 1 && r_gelu_tanh_grad(-1e30f) == 0);
+    CHECK(isnan(r_gelu_tanh_grad(NAN)) && r_gelu_tanh_grad(0.0f) == 0.5f && r_gelu_tanh_grad(1e30f) == 1 &&
+          r_gelu_tanh_grad(-1e30f) == 0);
 }
 
-/* All 2^23 values the quantile can take: increasing, odd, inside (-2, 2), and of the distribution's variance and shape. */
+/* All 2^23 values the quantile can take: increasing, odd, inside (-2, 2), and of the distribution's variance and
+ * shape. */
 TEST(truncated_normal)
 {
     double sum = 0, square = 0, worst = 0;
@@ -169,7 +175,8 @@ TEST(truncated_normal)
     }
     CHECK(rising && odd && last < 2.0f && r_truncated_normal(0) == -last);
     CHECK(worst < 2e-7, "probability off by %.3g", worst);
-    CHECK(fabs(sum) < 1e-3 && fabs(square / (1 << 23) - 0.7737413) < 1e-6, "mean %g variance %.8f", sum / (1 << 23), square / (1 << 23));
+    CHECK(fabs(sum) < 1e-3 && fabs(square / (1 << 23) - 0.7737413) < 1e-6, "mean %g variance %.8f", sum / (1 << 23),
+          square / (1 << 23));
 }
 
 TEST(normal)
@@ -190,7 +197,8 @@ TEST(normal)
     }
     CHECK(rising && odd && last > 5.2f && last < 5.3f && r_normal(0) == -last);
     CHECK(worst < 2e-7, "probability off by %.3g", worst);
-    CHECK(fabs(sum) < 1e-3 && fabs(square / (1 << 23) - 1) < 1e-5, "mean %g variance %.8f", sum / (1 << 23), square / (1 << 23));
+    CHECK(fabs(sum) < 1e-3 && fabs(square / (1 << 23) - 1) < 1e-5, "mean %g variance %.8f", sum / (1 << 23),
+          square / (1 << 23));
 }
 
 /* The known answers that come with the published generator: zeros, ones, digits of pi. */
@@ -203,7 +211,9 @@ TEST(philox_known_answers)
     } known[] = {
         {{0, 0, 0, 0}, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{~0u, ~0u, ~0u, ~0u}, ~(uint64_t)0, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822ull, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         0x299f31d0a4093822ull,
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint32_t x[4];

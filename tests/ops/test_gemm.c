@@ -36,7 +36,8 @@ struct shape {
     float scale;
 };
 
-/* One shape against plain loops, for every instruction set and number of threads. Bytes outside the matrix must not change. */
+/* One shape against plain loops, for every instruction set and number of threads. Bytes outside the matrix must not
+ * change. */
 static void compare(const struct shape *s)
 {
     struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k, .segment = s->segment};
@@ -49,7 +50,8 @@ static void compare(const struct shape *s)
     float *b = numbers((size_t)(s->tb ? s->n : s->k) * (size_t)g.ldb, 1.0f);
     float *bias = s->epilogue & BIAS ? numbers((size_t)s->n, s->scale) : NULL;
     float *add = s->epilogue & ADD ? numbers((size_t)s->m * (size_t)g.ldadd, s->scale) : NULL;
-    float *before = numbers(size_c + 8, s->scale), *expected = numbers(size_c + 8, 1.0f), *c = numbers(size_c + 8, 1.0f);
+    float *before = numbers(size_c + 8, s->scale), *expected = numbers(size_c + 8, 1.0f),
+          *c = numbers(size_c + 8, 1.0f);
     g.a = a;
     g.b = b;
     g.bias = bias;
@@ -64,8 +66,9 @@ static void compare(const struct shape *s)
             struct rp_dev *dev = device((enum rp_isa)isa, thread_counts[t]);
             memcpy(c, before, bytes);
             dev->op->gemm(dev, &g);
-            CHECK(!memcmp(c, expected, bytes), "%dx%dx%d segment %d ta %d tb %d epilogue %d slack %d: %s, %d threads", s->m, s->n, s->k,
-                  s->segment, s->ta, s->tb, s->epilogue, s->slack, rp_isa_name((enum rp_isa)isa), thread_counts[t]);
+            CHECK(!memcmp(c, expected, bytes), "%dx%dx%d segment %d ta %d tb %d epilogue %d slack %d: %s, %d threads",
+                  s->m, s->n, s->k, s->segment, s->ta, s->tb, s->epilogue, s->slack, rp_isa_name((enum rp_isa)isa),
+                  thread_counts[t]);
         }
     drop(a);
     drop(b);
@@ -102,8 +105,11 @@ TEST(long_chains_and_segments)
 {
     static const int segments[] = {0, 512, 2048, 100, 1, 900};
     for (int i = 0; i < 12; i++)
-        compare(&(struct shape){.m = 21, .n = 55, .k = i < 6 ? 5000 : 2049, .segment = segments[i % 6], .ta = i & 1, .tb = i >> 1 & 1,
-                                .epilogue = i % 6 == 2 ? IN_PLACE | BIAS : i % 2 ? ADD : IN_PLACE, .slack = 1, .scale = 1.0f});
+        compare(&(struct shape){.m = 21, .n = 55, .k = i < 6 ? 5000 : 2049, .segment = segments[i % 6], .ta = i & 1,
+                                .tb = i >> 1 & 1, .epilogue = i % 6 == 2 ? IN_PLACE | BIAS
+                                            : i % 2    ? ADD
+                                                       : IN_PLACE,
+                                .slack = 1, .scale = 1.0f});
     compare(&(struct shape){.m = 77, .n = 301, .k = 1023, .scale = 1.0f});
     compare(&(struct shape){.m = 77, .n = 301, .k = 1023, .ta = 1, .segment = 512, .slack = 5, .scale = 1.0f});
 }
@@ -114,7 +120,8 @@ TEST(many_blocks)
     compare(&(struct shape){.m = 300, .n = 500, .k = 800, .tb = 1, .epilogue = BIAS, .scale = 1.0f});
     compare(&(struct shape){.m = 100, .n = 900, .k = 777, .epilogue = ADD, .slack = 3, .scale = 1.0f});
     compare(&(struct shape){.m = 250, .n = 410, .k = 1100, .ta = 1, .segment = 512, .scale = 1.0f});
-    compare(&(struct shape){.m = 2100, .n = 50, .k = 1600, .ta = 1, .segment = 800, .epilogue = IN_PLACE, .scale = 1.0f});
+    compare(
+        &(struct shape){.m = 2100, .n = 50, .k = 1600, .ta = 1, .segment = 800, .epilogue = IN_PLACE, .scale = 1.0f});
     compare(&(struct shape){.m = 4200, .n = 25, .k = 1000, .tb = 1, .epilogue = IN_PLACE, .scale = 1.0f});
 }
 
@@ -128,7 +135,8 @@ TEST(zeros_and_subnormals)
         struct rp_dev *dev = device((enum rp_isa)isa, 1);
         float c[2] = {1.0f, 1.0f};
         for (int i = 0; i < 2; i++) {
-            struct rp_gemm g = {.m = 1, .n = 1, .k = 1, .a = a + i, .lda = 1, .b = b + i, .ldb = 1, .c = c + i, .ldc = 1};
+            struct rp_gemm g = {
+                .m = 1, .n = 1, .k = 1, .a = a + i, .lda = 1, .b = b + i, .ldb = 1, .c = c + i, .ldc = 1};
             dev->op->gemm(dev, &g);
         }
         CHECK(c[0] == 0.0f && !signbit(c[0]), "%s: -0 left by an underflow", rp_isa_name((enum rp_isa)isa));

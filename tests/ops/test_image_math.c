@@ -1,5 +1,6 @@
-/* The definitions of ResNet's operations: gradients against finite differences, results against the formulas in double precision, special
- * values, orders of summation. As in test_math.c it is the reference that is checked; test_bits.c compares devices with it. */
+/* The definitions of ResNet's operations: gradients against finite differences, results against the formulas in double
+ * precision, special values, orders of summation. As in test_math.c it is the reference that is checked; test_bits.c
+ * compares devices with it. */
 #include "base/hash.h"
 #include "ops/functions.h"
 #include "tests/ops/device.h"
@@ -99,7 +100,8 @@ TEST(convolution_and_its_gradients)
     }
 }
 
-/* Rows 0 and 512 are in two chains, 0 and 4096 in two groups: 2^24 + 1 is 2^24 in one chain; three groups are a tree of two and one. */
+/* Rows 0 and 512 are in two chains, 0 and 4096 in two groups: 2^24 + 1 is 2^24 in one chain; three groups are a tree of
+ * two and one. */
 TEST(weight_gradients_are_chains_in_groups_in_a_tree)
 {
     enum { ROWS = 2 * RP_CONV_GROUP + 1 };
@@ -141,7 +143,8 @@ TEST(absent_terms_count_where_chains_end)
     }
     ref->conv_dgrad(NULL, dx, dy, w, NULL, &c);
     CHECK(dx[0] == 0x1p24f, "%a", (double)dx[0]);
-    /* pixel (1, 1) has taps 8, 6, 2, 0 of the four output pixels; tap 0 begins the first chain, tap 8 (from 4160) is in the third */
+    /* pixel (1, 1) has taps 8, 6, 2, 0 of the four output pixels; tap 0 begins the first chain, tap 8 (from 4160) is in
+     * the third */
     memset(dy, 0, sizeof dy);
     dy[3 * OC] = 0x1p24f;                /* output (1, 1), tap 0 */
     dy[0] = dy[1] = 1;                   /* output (0, 0), tap 8 */
@@ -158,7 +161,8 @@ struct batch_case {
     int relu;
 };
 
-static double batch_loss(const struct batch_case *e, const double *x, const double *gamma, const double *beta, const double *add)
+static double batch_loss(const struct batch_case *e, const double *x, const double *gamma, const double *beta,
+                         const double *add)
 {
     double sum = 0;
     for (int j = 0; j < BW; j++) {
@@ -169,8 +173,9 @@ static double batch_loss(const struct batch_case *e, const double *x, const doub
             var += pow((x ? x[r * BW + j] : (double)e->x[r * BW + j]) - mean, 2) / BR;
         for (int r = 0; r < BR; r++) {
             const int i = r * BW + j;
-            double y = ((x ? x[i] : (double)e->x[i]) - mean) / sqrt(var + 1e-5) * (gamma ? gamma[j] : (double)e->gamma[j]) +
-                       (beta ? beta[j] : (double)e->beta[j]);
+            double y =
+                ((x ? x[i] : (double)e->x[i]) - mean) / sqrt(var + 1e-5) * (gamma ? gamma[j] : (double)e->gamma[j]) +
+                (beta ? beta[j] : (double)e->beta[j]);
             if (e->add)
                 y += add ? add[i] : (double)e->add[i];
             sum += (double)e->dy[i] * (e->relu && y < 0 ? 0 : y);
@@ -322,7 +327,8 @@ TEST(argmax_takes_the_first_of_equal_values)
         if (isa >= 0 && !dev)
             continue;
         (dev ? dev->op : ref)->argmax_rows(dev, index, x, 5, 4, 4);
-        CHECK(index[0] == 2 && index[1] == 0 && index[2] == 1 && index[3] == 0, "%d %d %d %d", index[0], index[1], index[2], index[3]);
+        CHECK(index[0] == 2 && index[1] == 0 && index[2] == 1 && index[3] == 0, "%d %d %d %d", index[0], index[1],
+              index[2], index[3]);
     }
 }
 
@@ -342,7 +348,8 @@ TEST(sgd_is_the_textbook_update)
 {
     enum { N = 33 };
     for (int k = 0; k < 4; k++) {
-        const struct rp_sgd a = {.grad_scale = 0.5f, .lr = 0.1f, .momentum = 0.875f, .weight_decay = k & 2 ? 0.01f : 0, .nesterov = k & 1};
+        const struct rp_sgd a = {
+            .grad_scale = 0.5f, .lr = 0.1f, .momentum = 0.875f, .weight_decay = k & 2 ? 0.01f : 0, .nesterov = k & 1};
         float w[N], m[N], g[N];
         double dw[N], dm[N];
         fill_noise(w, N, 1, 1);
@@ -355,18 +362,19 @@ TEST(sgd_is_the_textbook_update)
         }
         ref->sgd_update(NULL, w, m, g, N, &a);
         for (int i = 0; i < N; i++)
-            CHECK(fabs((double)w[i] - dw[i]) < 3e-7 && fabs((double)m[i] - dm[i]) < 3e-7, "variant %d, element %d", k, i);
+            CHECK(fabs((double)w[i] - dw[i]) < 3e-7 && fabs((double)m[i] - dm[i]) < 3e-7, "variant %d, element %d", k,
+                  i);
     }
 }
 
-/* MLPerf's LARS: rate = lr * eeta*|w| / (|g| + decay*|w| + eps); v = rate * (g + decay*w); m = momentum*m - v; w += m, or with Nesterov
- * momentum*m - v once more. */
+/* MLPerf's LARS: rate = lr * eeta*|w| / (|g| + decay*|w| + eps); v = rate * (g + decay*w); m = momentum*m - v; w += m,
+ * or with Nesterov momentum*m - v once more. */
 TEST(lars_is_the_update_of_mlperf)
 {
     enum { N = 33 };
     for (int k = 0; k < 8; k++) {
-        const struct rp_lars a = {.grad_scale = 0.5f, .lr = 9, .momentum = 0.9f, .weight_decay = 0.01f, .eeta = 0.001f, .eps = 1e-6f,
-                                  .adapt = k & 1, .nesterov = k >> 1 & 1};
+        const struct rp_lars a = {.grad_scale = 0.5f, .lr = 9, .momentum = 0.9f, .weight_decay = 0.01f, .eeta = 0.001f,
+                                  .eps = 1e-6f, .adapt = k & 1, .nesterov = k >> 1 & 1};
         float w[N], m[N], g[N], sums[2] = {0, 0};
         double dw[N], dm[N], nw = 0, ng = 0;
         fill_noise(w, N, k & 4 ? 0 : 1, 1);
@@ -389,7 +397,8 @@ TEST(lars_is_the_update_of_mlperf)
         }
         ref->lars_update(NULL, w, m, g, sums, N, &a);
         for (int i = 0; i < N; i++)
-            CHECK(fabs((double)w[i] - dw[i]) < 3e-6 && fabs((double)m[i] - dm[i]) < 3e-6, "variant %d, element %d", k, i);
+            CHECK(fabs((double)w[i] - dw[i]) < 3e-6 && fabs((double)m[i] - dm[i]) < 3e-6, "variant %d, element %d", k,
+                  i);
     }
 }
 
@@ -417,9 +426,11 @@ TEST(relu_gives_plus_zero_and_nan_reaches_the_gradient)
         if (!dev)
             continue;
         dev->op->batchnorm_apply(dev, &n);
-        CHECK(y[0] == 0 && !signbit(y[0]) && y[1] == 0 && y[2] == 1, "%s: %g", rp_isa_name((enum rp_isa)isa), (double)y[1]);
+        CHECK(y[0] == 0 && !signbit(y[0]) && y[1] == 0 && y[2] == 1, "%s: %g", rp_isa_name((enum rp_isa)isa),
+              (double)y[1]);
         dev->op->batchnorm_backward(dev, &g);
-        CHECK(dbeta[0] == 0 && dbeta[1] == 0 && isnan(dbeta[2]), "%g %g %g", (double)dbeta[0], (double)dbeta[1], (double)dbeta[2]);
+        CHECK(dbeta[0] == 0 && dbeta[1] == 0 && isnan(dbeta[2]), "%g %g %g", (double)dbeta[0], (double)dbeta[1],
+              (double)dbeta[2]);
         n.relu = 0;
         dev->op->batchnorm_apply(dev, &n);
         CHECK(isnan(y[1]), "a NaN must stay without a relu");
@@ -439,7 +450,8 @@ static void check_digest(const char *what, const void *data, size_t size, const 
 TEST(reference_bits)
 {
     enum { ROWS = 3 * 5 * 6, OUT = ROWS * 20, IN = 3 * 9 * 11 * 12, WEIGHTS = 20 * 9 * 12, CLASSES = 77 };
-    static float x[IN], w[WEIGHTS], y[OUT], z[OUT], dy[OUT], dx[OUT], mean[20], var[20], rstd[20], gamma[20], beta[20], dgamma[40];
+    static float x[IN], w[WEIGHTS], y[OUT], z[OUT], dy[OUT], dx[OUT], mean[20], var[20], rstd[20], gamma[20], beta[20],
+        dgamma[40];
     static float work[4 * 20], logits[3 * CLASSES], loss[3];
     const struct rp_conv c = {3, 9, 11, 12, 5, 6, 20, 3, 3, 2, 1, 1};
     const int32_t label[3] = {0, 76, 5};

@@ -1,6 +1,8 @@
-/* The definitions themselves: gradients against finite differences, dropout's statistics, special values, orders of summation.
+/* The definitions themselves: gradients against finite differences, dropout's statistics, special values, orders of
+ * summation.
  *
- * The operations of a device equal rp_reference_ops bit for bit (test_bits.c), so it is the reference that is checked here. */
+ * The operations of a device equal rp_reference_ops bit for bit (test_bits.c), so it is the reference that is checked
+ * here. */
 #include "backend/cpu/cpu.h"
 #include "base/hash.h"
 #include "ops/functions.h"
@@ -24,7 +26,8 @@ struct norm {
     const float *x;
 };
 
-static double norm_loss(const double *x, const double *gamma, const double *beta, const double *bias, const struct norm *o)
+static double norm_loss(const double *x, const double *gamma, const double *beta, const double *bias,
+                        const struct norm *o)
 {
     double sum = 0;
     for (int r = 0; r < LR; r++) {
@@ -41,7 +44,8 @@ static double norm_loss(const double *x, const double *gamma, const double *beta
             var += (z[j] - mean) * (z[j] - mean) / LW;
         for (int j = 0; j < LW; j++)
             sum += (double)o->dy[r * LW + j] *
-                   ((z[j] - mean) / sqrt(var + 1e-5) * (gamma ? gamma[j] : (double)o->gamma[j]) + (beta ? beta[j] : (double)o->beta[j]));
+                   ((z[j] - mean) / sqrt(var + 1e-5) * (gamma ? gamma[j] : (double)o->gamma[j]) +
+                    (beta ? beta[j] : (double)o->beta[j]));
     }
     return sum;
 }
@@ -53,7 +57,8 @@ static double norm_of_bias(const double *x, const void *arg) { return norm_loss(
 
 TEST(layernorm_gradient)
 {
-    float x[LR * LW], residual[LR * LW], gamma[LW], beta[LW], dy[LR * LW], y[LR * LW], xhat[LR * LW], rstd[LR], dz[LR * LW], dx[LR * LW];
+    float x[LR * LW], residual[LR * LW], gamma[LW], beta[LW], dy[LR * LW], y[LR * LW], xhat[LR * LW], rstd[LR],
+        dz[LR * LW], dx[LR * LW];
     float dgamma[LW], dbeta[LW], dbias[LW], work[3 * LW], none[LW] = {0}, add[LR * LW], z[LR * LW];
     uint8_t mask[LR * 16];
     for (int i = 0; i < 4; i++) {
@@ -74,8 +79,8 @@ TEST(layernorm_gradient)
                                             .work = work};
         ref->residual_layernorm_forward(NULL, &n);
         ref->layernorm_backward(NULL, &g);
-        struct norm o = {.gamma = gamma, .beta = beta, .residual = residual, .dy = dy, .add = prenorm ? add : NULL, .mask = on ? mask : NULL,
-                         .scale = (double)d.scale, .x = x};
+        struct norm o = {.gamma = gamma, .beta = beta, .residual = residual, .dy = dy, .add = prenorm ? add : NULL,
+                         .mask = on ? mask : NULL, .scale = (double)d.scale, .x = x};
         check_gradient("dx", norm_of_x, &o, x, dx, LR * LW);
         check_gradient("dgamma", norm_of_gamma, &o, gamma, dgamma, LW);
         check_gradient("dbeta", norm_of_beta, &o, beta, dbeta, LW);
@@ -84,9 +89,11 @@ TEST(layernorm_gradient)
             CHECK(!memcmp(dz, dx, sizeof dz));
         for (int j = 0; prenorm && j < LR * LW; j++) {
             int keep = !on || (mask[j / LW * 16 + j % LW / 8] >> (j % LW & 7) & 1);
-            CHECK(z[j] == (keep ? (on ? x[j] * d.scale : x[j]) : 0) + residual[j], "element %d of the sum is %a", j, (double)z[j]);
+            CHECK(z[j] == (keep ? (on ? x[j] * d.scale : x[j]) : 0) + residual[j], "element %d of the sum is %a", j,
+                  (double)z[j]);
         }
-        ref->layernorm_apply(NULL, &(struct rp_layernorm){.rows = LR, .width = LW, .gamma = gamma, .beta = beta, .y = dz, .kept = xhat});
+        ref->layernorm_apply(
+            NULL, &(struct rp_layernorm){.rows = LR, .width = LW, .gamma = gamma, .beta = beta, .y = dz, .kept = xhat});
         CHECK(!memcmp(dz, y, sizeof y), "a layer norm's output again");
     }
 }
@@ -138,7 +145,8 @@ TEST(activation_gradients)
     check_gradient("tanh", tanh_loss, dy, x, dx, AN);
 }
 
-/* The backward pass keeps exactly what the forward pass kept, and the rate is what was asked for: within 5 standard deviations. */
+/* The backward pass keeps exactly what the forward pass kept, and the rate is what was asked for: within 5 standard
+ * deviations. */
 TEST(dropout_rate_and_decisions)
 {
     enum { ROWS = 200, WIDTH = 301 };
@@ -148,8 +156,8 @@ TEST(dropout_rate_and_decisions)
         ones[i] = 1;
     for (int step = 0; step < 4; step++) {
         double p = step == 3 ? 0.5 : 0.1, n = ROWS * WIDTH, dropped = 0, pairs = 0;
-        struct rp_dropout d = {.seed = 99, .step = (uint32_t)step, .rows_per_sample = 20, .threshold = (uint32_t)(p * 4294967296.0),
-                               .scale = (float)(1 / (1 - p))};
+        struct rp_dropout d = {.seed = 99, .step = (uint32_t)step, .rows_per_sample = 20,
+                               .threshold = (uint32_t)(p * 4294967296.0), .scale = (float)(1 / (1 - p))};
         ref->dropout_forward(NULL, y, mask, ones, &d, ROWS, WIDTH);
         ref->dropout_backward(NULL, dx, ones, mask, &d, ROWS, WIDTH);
         CHECK(!memcmp(y, dx, sizeof y));
@@ -159,7 +167,8 @@ TEST(dropout_rate_and_decisions)
             pairs += i && y[i] == 0 && y[i - 1] == 0;
         }
         CHECK(fabs(dropped - n * p) < 5 * sqrt(n * p * (1 - p)), "rate %g of %g", dropped / n, p);
-        CHECK(fabs(pairs - n * p * p) < 8 * sqrt(n * p * p), "neighbours dropped together: %g, expected %g", pairs, n * p * p);
+        CHECK(fabs(pairs - n * p * p) < 8 * sqrt(n * p * p), "neighbours dropped together: %g, expected %g", pairs,
+              n * p * p);
     }
 }
 
@@ -169,7 +178,8 @@ TEST(dropout_does_not_depend_on_the_grouping)
     enum { ROWS = 24, WIDTH = 77, BYTES = 16 };
     float x[ROWS * WIDTH], whole[ROWS * WIDTH], parts[ROWS * WIDTH];
     uint8_t mask_whole[ROWS * BYTES], mask_parts[ROWS * BYTES];
-    struct rp_dropout d = {.seed = 5, .step = 1, .site = 2, .first_sample = 10, .rows_per_sample = 4, .threshold = 1u << 30, .scale = 1.25f};
+    struct rp_dropout d = {.seed = 5, .step = 1, .site = 2, .first_sample = 10, .rows_per_sample = 4,
+                           .threshold = 1u << 30, .scale = 1.25f};
     fill_noise(x, ROWS * WIDTH, 1, 8);
     ref->dropout_forward(NULL, whole, mask_whole, x, &d, ROWS, WIDTH);
     ref->dropout_forward(NULL, parts, mask_parts, x, &d, 8, WIDTH);
@@ -201,7 +211,9 @@ static double attention_loss(const double *qkv, const void *arg)
                 double s = 0;
                 for (int d = 0; d < AD; d++)
                     s += qkv[(first + q) * 3 * AW + column + d] * qkv[(first + k) * 3 * AW + AW + column + d];
-                p[k] = (o->keys ? o->keys[first + k] : k <= q && (!o->first || k >= o->first[first + q])) ? exp(s * o->scale) : 0;
+                p[k] = (o->keys ? o->keys[first + k] : k <= q && (!o->first || k >= o->first[first + q]))
+                           ? exp(s * o->scale)
+                           : 0;
                 l += p[k];
             }
             for (int k = 0; k < AS; k++) {
@@ -209,7 +221,8 @@ static double attention_loss(const double *qkv, const void *arg)
                 if (o->mask)
                     pd = o->mask[(bh * AS + q) * 16 + k / 8] >> (k & 7) & 1 ? pd * o->keep_scale : 0;
                 for (int d = 0; d < AD; d++)
-                    sum += pd * qkv[(first + k) * 3 * AW + 2 * AW + column + d] * (double)o->d_o[(first + q) * AW + column + d];
+                    sum += pd * qkv[(first + k) * 3 * AW + 2 * AW + column + d] *
+                           (double)o->d_o[(first + q) * AW + column + d];
             }
         }
     return sum;
@@ -227,16 +240,20 @@ TEST(attention_gradient)
         keys[i] = i % AS < 7 - i / AS && i % 4 != 1; /* shorter than the sequence, and with holes */
     for (int i = 0; i < 6; i++) {
         int on = i & 1, causal = i >> 1 != 0;
-        struct rp_attention a = {.batch = AB, .seq = AS, .heads = AH, .head_dim = AD, .scale = 1.0f / sqrtf(AD), .causal = causal,
-                                 .key_mask = causal ? NULL : keys, .first_key = i >> 1 == 2 ? firsts : NULL,
-                                 .drop = {.seed = 3, .rows_per_sample = AH * AS, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f}};
+        struct rp_attention a = {
+            .batch = AB, .seq = AS, .heads = AH, .head_dim = AD, .scale = 1.0f / sqrtf(AD), .causal = causal,
+            .key_mask = causal ? NULL : keys, .first_key = i >> 1 == 2 ? firsts : NULL,
+            .drop = {.seed = 3, .rows_per_sample = AH * AS, .threshold = on ? 1u << 30 : 0, .scale = 1.0f / 0.75f}};
         ref->attention_forward(NULL, out, row_max, row_inv, mask, qkv, &a);
         const struct rp_attention_grad g = {.a = &a, .d_o = d_o, .qkv = qkv, .o = out, .row_max = row_max,
                                             .row_inv = row_inv, .mask = mask, .dqkv = dqkv, .dbias = dbias,
                                             .work = work};
         ref->attention_backward(NULL, &g);
         struct att o = {d_o, a.key_mask, on ? mask : NULL, a.first_key, (double)a.scale, (double)a.drop.scale};
-        check_gradient(a.first_key ? "dqkv, documents" : causal ? "dqkv, causal" : "dqkv", attention_loss, &o, qkv, dqkv, AROWS * 3 * AW);
+        check_gradient(a.first_key ? "dqkv, documents"
+                       : causal    ? "dqkv, causal"
+                                   : "dqkv",
+                       attention_loss, &o, qkv, dqkv, AROWS * 3 * AW);
         for (int r = 0; r < AROWS; r++)
             for (int j = AW; j < 3 * AW && !causal && !keys[r]; j++)
                 CHECK(r_bits(dqkv[r * 3 * AW + j]) == 0, "a masked key has gradient %a", (double)dqkv[r * 3 * AW + j]);
@@ -282,7 +299,8 @@ TEST(cross_entropy_gradient_and_value)
         for (int i = 0; i < XN * XC; i++)
             x[i] = (double)z[i];
         check_gradient("dlogits", xent_loss, &o, z, logits, XN * XC);
-        CHECK(fabs((double)total - xent_loss(x, &o)) < 1e-6 * fabs(xent_loss(x, &o)), "%d shards: %a", shards, (double)total);
+        CHECK(fabs((double)total - xent_loss(x, &o)) < 1e-6 * fabs(xent_loss(x, &o)), "%d shards: %a", shards,
+              (double)total);
     }
 }
 
@@ -337,7 +355,8 @@ TEST(tree_splits_at_the_largest_power_of_two)
     float x[7] = {0x1p24f, 1, 1, 1, -0x1p24f, 1, 1}, y;
     ref->tree_sum(NULL, &y, x, 7);
     CHECK(y == (((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + x[6])), "%a", (double)y);
-    CHECK(rp_tree_split(2) == 1 && rp_tree_split(3) == 2 && rp_tree_split(5) == 4 && rp_tree_split(8) == 4 && rp_tree_split(9) == 8);
+    CHECK(rp_tree_split(2) == 1 && rp_tree_split(3) == 2 && rp_tree_split(5) == 4 && rp_tree_split(8) == 4 &&
+          rp_tree_split(9) == 8);
 }
 
 TEST(column_sums_are_blocks_then_a_tree)
@@ -402,10 +421,13 @@ static void check_digest(const char *what, const void *data, size_t size, const 
 TEST(reference_bits)
 {
     enum { R = 65, C = 240, SEQ = 33, HEADS = 2, DIM = 5, WIDTH = HEADS * DIM };
-    static float x[R * C], y[R * C], xhat[R * C], dz[R * C], dx[R * C], rstd[R], gamma[C], beta[C], sums[3 * C], work[2 * 3 * C];
-    static float qkv[SEQ * 3 * WIDTH], out[SEQ * WIDTH], d_o[SEQ * WIDTH], dqkv[SEQ * 3 * WIDTH], top[HEADS * SEQ], inv[HEADS * SEQ];
+    static float x[R * C], y[R * C], xhat[R * C], dz[R * C], dx[R * C], rstd[R], gamma[C], beta[C], sums[3 * C],
+        work[2 * 3 * C];
+    static float qkv[SEQ * 3 * WIDTH], out[SEQ * WIDTH], d_o[SEQ * WIDTH], dqkv[SEQ * 3 * WIDTH], top[HEADS * SEQ],
+        inv[HEADS * SEQ];
     static uint8_t mask[R * 32], decisions[HEADS * SEQ * 16], keys[SEQ];
-    struct rp_dropout d = {.seed = 11, .step = 2, .site = 3, .rows_per_sample = 13, .threshold = 429496729u, .scale = 1 / 0.9f};
+    struct rp_dropout d = {
+        .seed = 11, .step = 2, .site = 3, .rows_per_sample = 13, .threshold = 429496729u, .scale = 1 / 0.9f};
     fill_noise(x, R * C, 3, 1);
     fill_noise(dx, R * C, 2, 2);
     fill_noise(gamma, C, 2, 3);
@@ -428,7 +450,8 @@ TEST(reference_bits)
     memset(keys, 1, sizeof keys);
     keys[4] = keys[32] = 0;
     d.rows_per_sample = HEADS * SEQ;
-    struct rp_attention a = {.batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 1.0f / sqrtf(DIM), .key_mask = keys, .drop = d};
+    struct rp_attention a = {.batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 1.0f / sqrtf(DIM),
+                             .key_mask = keys, .drop = d};
     ref->attention_forward(NULL, out, top, inv, decisions, qkv, &a);
     const struct rp_attention_grad gradient = {.a = &a, .d_o = d_o, .qkv = qkv, .o = out, .row_max = top,
                                                .row_inv = inv, .mask = decisions, .dqkv = dqkv, .dbias = sums,

@@ -1,5 +1,6 @@
-/* Operations in mixed precision: every one on every instruction set, in every arithmetic of numerics.def, against the reference, bit for bit;
- * and that another arithmetic, or a rounding too early, is seen. `selftest --tensor-core` compares the larger shapes of backend/selftest.c. */
+/* Operations in mixed precision: every one on every instruction set, in every arithmetic of numerics.def, against the
+ * reference, bit for bit; and that another arithmetic, or a rounding too early, is seen. `selftest --tensor-core`
+ * compares the larger shapes of backend/selftest.c. */
 #define RP_STORED_TYPE float
 #include "ops/op_check.h"
 #include "tests/ops/device.h"
@@ -9,12 +10,16 @@
 static const struct rp_op_shape rows[] = {
     {.rows = 1, .width = 1, .depth = 1, .batch = 1, .seq = 1, .heads = 1, .head_dim = 1, .dropout = 0.1f},
     {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3},
-    {.rows = 65, .width = 40, .depth = 31, .batch = 1, .seq = 33, .heads = 2, .head_dim = 24, .dropout = 0.1f, .variant = 6},
-    {.rows = 30, .width = 77, .depth = 101, .batch = 1, .seq = 130, .heads = 1, .head_dim = 16, .dropout = 0.5f, .in_place = 1,
-     .variant = 13, .shards = 7, .small = 1},
-    {.rows = 20, .width = 24, .depth = 48, .batch = 2, .seq = 70, .heads = 1, .head_dim = 20, .dropout = 0.1f, .variant = 25, .shards = 3},
-    {.rows = 24, .width = 36, .depth = 64, .batch = 1, .seq = 90, .heads = 1, .head_dim = 32, .in_place = 1, .variant = 56, .seed = 1},
-    {.rows = 3, .width = 4, .depth = 8300, .batch = 1, .seq = 65, .heads = 1, .head_dim = 8, .dropout = 0.1f, .variant = 2},
+    {.rows = 65, .width = 40, .depth = 31, .batch = 1, .seq = 33, .heads = 2, .head_dim = 24, .dropout = 0.1f,
+     .variant = 6},
+    {.rows = 30, .width = 77, .depth = 101, .batch = 1, .seq = 130, .heads = 1, .head_dim = 16, .dropout = 0.5f,
+     .in_place = 1, .variant = 13, .shards = 7, .small = 1},
+    {.rows = 20, .width = 24, .depth = 48, .batch = 2, .seq = 70, .heads = 1, .head_dim = 20, .dropout = 0.1f,
+     .variant = 25, .shards = 3},
+    {.rows = 24, .width = 36, .depth = 64, .batch = 1, .seq = 90, .heads = 1, .head_dim = 32, .in_place = 1,
+     .variant = 56, .seed = 1},
+    {.rows = 3, .width = 4, .depth = 8300, .batch = 1, .seq = 65, .heads = 1, .head_dim = 8, .dropout = 0.1f,
+     .variant = 2},
     {.rows = 4, .width = 3, .depth = 8300, .batch = 1, .seq = 64, .heads = 1, .head_dim = 8, .variant = 1, .seed = 3},
 };
 #define CONV(n, h, w, c, oh, ow, oc, kh, kw, s, top, left) .conv = {n, h, w, c, oh, ow, oc, kh, kw, s, top, left}
@@ -41,8 +46,9 @@ static struct rp_dev *open_mixed(enum rp_numerics n, enum rp_isa isa, int thread
     for (int op = 0; op < RP_OP_COUNT; op++)
         for (int i = 0; i < (rp_op_is_conv((enum rp_op)op) ? WINDOWS : ROWS); i++) {
             const struct rp_op_shape *s = rp_op_is_conv((enum rp_op)op) ? &windows[i] : &rows[i];
-            use[uses++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s->rows, .width = s->width, .depth = s->depth,
-                                             .batch = s->batch, .seq = s->seq, .heads = s->heads, .head_dim = s->head_dim, .conv = s->conv};
+            use[uses++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s->rows, .width = s->width,
+                                             .depth = s->depth, .batch = s->batch, .seq = s->seq, .heads = s->heads,
+                                             .head_dim = s->head_dim, .conv = s->conv};
         }
     struct rp_dev *dev = rp_backend_open(&rp_backend_cpu, &o, use, uses, &err);
     CHECK(dev, "%s", err.msg);
@@ -71,11 +77,13 @@ TEST(every_operation_has_the_bits_of_the_reference)
 {
     for (int n = 0; n < RP_NUMERICS_COUNT; n++)
         for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
-            struct rp_dev *dev = is_compared(n, isa) ? open_mixed((enum rp_numerics)n, (enum rp_isa)isa, 1 + (n + isa) % 3) : NULL;
+            struct rp_dev *dev =
+                is_compared(n, isa) ? open_mixed((enum rp_numerics)n, (enum rp_isa)isa, 1 + (n + isa) % 3) : NULL;
             for (int op = 0; dev && op < RP_OP_COUNT; op++) {
                 struct rp_err err = {0};
                 const int d = differing(dev, dev->op, (enum rp_op)op, &err);
-                CHECK(d == 0, "%s, %s, %d cases: %s", rp_numerics_name((enum rp_numerics)n), rp_isa_name((enum rp_isa)isa), d, err.msg);
+                CHECK(d == 0, "%s, %s, %d cases: %s", rp_numerics_name((enum rp_numerics)n),
+                      rp_isa_name((enum rp_isa)isa), d, err.msg);
             }
             if (dev)
                 rp_backend_cpu.close(dev);
@@ -99,8 +107,8 @@ static void wrong_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 {
     IN_ANOTHER(dev, gemm(dev, g));
 }
-static void wrong_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask, const float *qkv,
-                                    const struct rp_attention *a)
+static void wrong_attention_forward(struct rp_dev *dev, float *o, float *row_max, float *row_inv, uint8_t *mask,
+                                    const float *qkv, const struct rp_attention *a)
 {
     IN_ANOTHER(dev, attention_forward(dev, o, row_max, row_inv, mask, qkv, a));
 }
@@ -108,16 +116,18 @@ static void wrong_attention_backward(struct rp_dev *dev, const struct rp_attenti
 {
     IN_ANOTHER(dev, attention_backward(dev, g));
 }
-static void wrong_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *c,
-                               float *work)
+static void wrong_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w,
+                               const struct rp_conv *c, float *work)
 {
     IN_ANOTHER(dev, conv_forward(dev, y, mean, x, w, c, work));
 }
-static void wrong_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
+static void wrong_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add,
+                             const struct rp_conv *c)
 {
     IN_ANOTHER(dev, conv_dgrad(dev, dx, dy, w, add, c));
 }
-static void wrong_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c, float *work)
+static void wrong_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c,
+                             float *work)
 {
     IN_ANOTHER(dev, conv_wgrad(dev, dw, dy, x, c, work));
 }
@@ -166,8 +176,8 @@ static void early_gemm(struct rp_dev *dev, const struct rp_gemm *g)
 }
 
 /* The sums over rows are of what was not rounded. */
-static void early_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows_, int width,
-                                float *work)
+static void early_gelu_backward(struct rp_dev *dev, float *du, float *dbias, const float *dg, const float *u, int rows_,
+                                int width, float *work)
 {
     const enum rp_numerics own = dev->numerics;
     dev->numerics = RP_NUMERICS_fp32_1;
@@ -199,8 +209,8 @@ TEST(the_product_whose_speed_is_measured_fits_into_any_models_scratch)
     float *x = calloc((size_t)(s.rows + s.width) * (size_t)s.depth + (size_t)s.rows * (size_t)s.width, sizeof *x);
     float *b = x + (size_t)s.rows * (size_t)s.depth, *c = b + (size_t)s.width * (size_t)s.depth;
     x[0] = b[0] = 3.0f;
-    dev->op->gemm(dev, &(struct rp_gemm){.tb = 1, .m = s.rows, .n = s.width, .k = s.depth, .a = x, .lda = s.depth, .b = b, .ldb = s.depth,
-                                         .c = c, .ldc = s.width});
+    dev->op->gemm(dev, &(struct rp_gemm){.tb = 1, .m = s.rows, .n = s.width, .k = s.depth, .a = x, .lda = s.depth,
+                                         .b = b, .ldb = s.depth, .c = c, .ldc = s.width});
     CHECK(c[0] == 9.0f && c[1] == 0.0f, "%g, %g", (double)c[0], (double)c[1]);
     free(x);
     rp_backend_cpu.close(dev);

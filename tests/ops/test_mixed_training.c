@@ -112,8 +112,8 @@ TEST(lamb_adapts_by_the_same_sums_on_several_ranks)
     CHECK_LAYOUTS(BERT, &r, 3, "LAMB", {2, 1, 1}, {3, 1, 1});
 }
 
-/* The first step overflows, in the gradient of the logits or in an earlier layer alone: no rank changes a weight or waits for another, and all
- * of them go on with half the scale. */
+/* The first step overflows, in the gradient of the logits or in an earlier layer alone: no rank changes a weight or
+ * waits for another, and all of them go on with half the scale. */
 TEST(ranks_skip_a_step_together)
 {
     static const struct rp_degrees by[] = {{2, 1, 1}, {4, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}};
@@ -177,8 +177,8 @@ TEST(a_backward_pass_ends_on_all_ranks_at_the_first_gradient_that_is_not_finite)
             CHECK(trial_run(&t, by[i], NULL, &err) == 0, "layout %zu: %s", i, err.msg);
             CHECK(isfinite(t.trace[0].norm[0]) != overflows, "layout %zu: norm %a", i, (double)t.trace[0].norm[0]);
             for (int k = 0; k < ranks; k++) {
-                CHECK(!overflows || products[k].n * 2 < whole[k], "layout %zu, rank %d: %d products, %d without overflow", i,
-                      k, products[k].n, whole[k]);
+                CHECK(!overflows || products[k].n * 2 < whole[k],
+                      "layout %zu, rank %d: %d products, %d without overflow", i, k, products[k].n, whole[k]);
                 whole[k] = products[k].n;
             }
             traces_fini(t.trace, ranks);

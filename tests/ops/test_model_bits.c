@@ -1,4 +1,5 @@
-/* The same bits: every instruction set, 1, 2, 3 and 7 threads, any grouping of micro-batches, against the literal definitions. */
+/* The same bits: every instruction set, 1, 2, 3 and 7 threads, any grouping of micro-batches, against the literal
+ * definitions. */
 #include "backend/cpu/cpu.h"
 #include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
@@ -44,8 +45,8 @@ static void same_everywhere(struct rp_recipe *c)
         for (int t = 0; t < 4; t++) {
             struct outcome got = {0};
             if (train(&got, c, isas[i], threads[t], STEPS))
-                CHECK(!memcmp(&got, &expected, sizeof got), "%s with %d threads: loss %a, %a norm %a, %a root %.16s", isas[i], threads[t],
-                      got.loss[0], got.loss[1], got.norm[0], got.norm[1], got.root);
+                CHECK(!memcmp(&got, &expected, sizeof got), "%s with %d threads: loss %a, %a norm %a, %a root %.16s",
+                      isas[i], threads[t], got.loss[0], got.loss[1], got.norm[0], got.norm[1], got.root);
         }
     rp_recipe_fini(c);
 }
@@ -66,7 +67,8 @@ TEST(small_model_lamb_without_dropout)
     same_everywhere(&r);
 }
 
-/* Width 240 hides no contraction error, as a power of two does; rows and columns leave remainders in every tile and tree. */
+/* Width 240 hides no contraction error, as a power of two does; rows and columns leave remainders in every tile and
+ * tree. */
 TEST(awkward_model)
 {
     struct rp_recipe r = small_recipe();
@@ -140,8 +142,8 @@ TEST(recomputation_changes_no_bit)
     CHECK(train(&kept, &r, "scalar", 2, STEPS));
     for (int mode = RP_RECOMPUTE_selective; mode <= RP_RECOMPUTE_full; mode++) {
         r.train_recompute = mode;
-        CHECK(train(&again, &r, "scalar", 2, STEPS) && !memcmp(&again, &kept, sizeof kept), "recompute %s: root %.16s, not %.16s",
-              rp_choice_name(RP_RECOMPUTES, mode), again.root, kept.root);
+        CHECK(train(&again, &r, "scalar", 2, STEPS) && !memcmp(&again, &kept, sizeof kept),
+              "recompute %s: root %.16s, not %.16s", rp_choice_name(RP_RECOMPUTES, mode), again.root, kept.root);
     }
     rp_recipe_fini(&r);
 }
@@ -167,9 +169,10 @@ static void same_on_base(const struct run *runs, int n, int batch, int seq, int 
     for (int i = 0; i < n; i++) {
         if (!train(i ? &got : &first, &r, runs[i].isa, runs[i].threads, 1))
             continue;
-        CHECK(i > 0 || (first.loss[0] > 10 && first.loss[0] < 13), "loss %g: expected about ln 30522 + ln 2", first.loss[0]);
-        CHECK(i == 0 || !memcmp(&got, &first, sizeof got), "%s with %d threads differs from %s with %d", runs[i].isa, runs[i].threads, runs[0].isa,
-              runs[0].threads);
+        CHECK(i > 0 || (first.loss[0] > 10 && first.loss[0] < 13), "loss %g: expected about ln 30522 + ln 2",
+              first.loss[0]);
+        CHECK(i == 0 || !memcmp(&got, &first, sizeof got), "%s with %d threads differs from %s with %d", runs[i].isa,
+              runs[i].threads, runs[0].isa, runs[0].threads);
     }
     rp_recipe_fini(&r);
 }
@@ -208,8 +211,8 @@ static void tree_by_definition(float *out, float *const *leaf, long n, size_t fl
 }
 
 /* `ranks` workers own contiguous ranges, merge what they may, and hand their nodes to one that finishes. */
-static void tree_by_ranks(struct rp_train *m, float *const *leaf, const struct rp_losses *losses, int micros, int ranks, float **whole,
-                          struct rp_losses *sum)
+static void tree_by_ranks(struct rp_train *m, float *const *leaf, const struct rp_losses *losses, int micros, int ranks,
+                          float **whole, struct rp_losses *sum)
 {
     size_t bytes = m->state.weights->bytes, floats = bytes / sizeof(float);
     struct rp_grad_tree all;
@@ -220,7 +223,8 @@ static void tree_by_ranks(struct rp_train *m, float *const *leaf, const struct r
     for (int r = 0; r < ranks; r++) {
         struct rp_grad_tree part;
         int first = r * micros / ranks, end = (r + 1) * micros / ranks, most = 0;
-        rp_grad_tree_init(&part, m->net->dev, mine, rp_grad_tree_blocks(first, end - first), floats); /* one more ends the test */
+        /* one more ends the test */
+        rp_grad_tree_init(&part, m->net->dev, mine, rp_grad_tree_blocks(first, end - first), floats);
         for (int i = first; i < end; i++) {
             memcpy(rp_grad_tree_leaf(&part), leaf[i], bytes);
             most = part.n + 1 > most ? part.n + 1 : most;
@@ -262,7 +266,8 @@ TEST(grouping_of_micro_batches)
             whole[i] = rp_alloc(bytes);
         for (int ranks = 1; ranks <= micros; ranks++) {
             tree_by_ranks(f.t, leaf, losses, micros, ranks, whole, &sum);
-            CHECK(!memcmp(whole[0], expected, bytes) && !memcmp(&sum, &all, sizeof sum), "%d micro-batches on %d ranks", micros, ranks);
+            CHECK(!memcmp(whole[0], expected, bytes) && !memcmp(&sum, &all, sizeof sum), "%d micro-batches on %d ranks",
+                  micros, ranks);
         }
         for (int i = 0; i < 8; i++)
             free(whole[i]);

@@ -402,8 +402,8 @@ TEST(results_recorded_on_gpus)
             struct rp_err err = {0};
             struct rp_tc other = rows[i].tc;
             struct rp_tc_recorded is = rp_tc_compare_recorded((enum rp_isa)isa, rows[i].format, rows[i].tc, &err);
-            CHECK(is.gpus == rows[i].gpus && is.cases == 2 * RP_TC_RECORDED_LINES * is.gpus && is.failed == 0, "%s, row %zu: %d of %d: %s",
-                  rp_isa_name((enum rp_isa)isa), i, is.failed, is.cases, err.msg);
+            CHECK(is.gpus == rows[i].gpus && is.cases == 2 * RP_TC_RECORDED_LINES * is.gpus && is.failed == 0,
+                  "%s, row %zu: %d of %d: %s", rp_isa_name((enum rp_isa)isa), i, is.failed, is.cases, err.msg);
             other.bits--;
             is = rp_tc_compare_recorded((enum rp_isa)isa, rows[i].format, other, &err);
             CHECK(!is.gpus || (is.failed > is.cases / 20 && err.code == RP_MISMATCH && strstr(err.msg, "line ")),

@@ -445,7 +445,8 @@ static int probes_that_show(enum rp_numerics n, enum rp_tc_probe_kind kind, stru
     rp_tc_probe_fill(&probe, n, kind);
     for (int i = 0; i < probe.rows * probe.rows; i++) {
         const uint16_t *x = probe.a + i / probe.rows * probe.steps, *y = probe.b + i % probe.rows * probe.steps;
-        shown += !rp_tc_probe_equal(probe.sum[i], rp_tc_chain(rp_arithmetic_of(n)->format, other, x, y, 0, probe.steps));
+        shown +=
+            !rp_tc_probe_equal(probe.sum[i], rp_tc_chain(rp_arithmetic_of(n)->format, other, x, y, 0, probe.steps));
     }
     return shown;
 }
@@ -476,7 +477,8 @@ TEST(probes_show_other_tensor_cores)
         const int is_bf16 = rp_arithmetic_of((enum rp_numerics)n)->format == RP_TC_BF16;
         const struct rp_tc others[] = {{own.products, own.bits + 1, own.floor}, {own.products, own.bits - 1, own.floor},
                                        {own.products / 2, own.bits, own.floor}};
-        const struct rp_tc floors[] = {{own.products, own.bits, own.floor + 1}, {own.products, own.bits, own.floor - 1}};
+        const struct rp_tc floors[] = {{own.products, own.bits, own.floor + 1},
+                                       {own.products, own.bits, own.floor - 1}};
         CHECK(probes_that_show((enum rp_numerics)n, RP_PROBE_SUMS, own) == 0, "its own");
         for (int i = 0; i < 3; i++) {
             const int shown = probes_that_show((enum rp_numerics)n, RP_PROBE_SUMS, others[i]);
@@ -484,8 +486,10 @@ TEST(probes_show_other_tensor_cores)
         }
         for (int i = 0; i < 2; i++) { /* sums in the range of training do not depend on it */
             const int shown = probes_that_show((enum rp_numerics)n, RP_PROBE_EDGES, floors[i]);
-            CHECK(is_bf16 ? shown > 0 : shown == 0, "%s, floor %d: %d", rp_numerics_name((enum rp_numerics)n), i, shown);
-            CHECK(probes_that_show((enum rp_numerics)n, RP_PROBE_SUMS, floors[i]) == 0, "%s, floor %d", rp_numerics_name((enum rp_numerics)n), i);
+            CHECK(is_bf16 ? shown > 0 : shown == 0, "%s, floor %d: %d", rp_numerics_name((enum rp_numerics)n), i,
+                  shown);
+            CHECK(probes_that_show((enum rp_numerics)n, RP_PROBE_SUMS, floors[i]) == 0, "%s, floor %d",
+                  rp_numerics_name((enum rp_numerics)n), i);
         }
     }
 }

@@ -1,7 +1,8 @@
-/* Training as the worker sees it: plan, open, load, step, root, save; exact losses of the small recipe; a loss that falls.
+/* Training as the worker sees it: plan, open, load, step, root, save; exact losses of the small recipe; a loss that
+ * falls.
  *
- * Golden values: tests/golden/bert_tiny_fp32.txt, made by the definitions of repro-fp32/1. They change only with a new version of the
- * arithmetic, of the recipe or of the corpus; RP_GOLDEN_UPDATE=1 writes what was computed. */
+ * Golden values: tests/golden/bert_tiny_fp32.txt, made by the definitions of repro-fp32/1. They change only with a new
+ * version of the arithmetic, of the recipe or of the corpus; RP_GOLDEN_UPDATE=1 writes what was computed. */
 #include "base/buf.h"
 #include "base/json.h"
 #include "data/files.h"
@@ -26,7 +27,8 @@ static const char *corpus(const char *name, int sequences, int seq, int predicti
     struct rp_err err = {0};
     const struct rp_generator *g = rp_generator_find("bert");
     const char *path = scratch(name);
-    struct rp_make_opts o = {.sequences = sequences, .seq_length = seq, .max_predictions_per_seq = predictions, .vocab_size = vocab};
+    struct rp_make_opts o = {
+        .sequences = sequences, .seq_length = seq, .max_predictions_per_seq = predictions, .vocab_size = vocab};
     if (access(path, F_OK) != 0)
         CHECK(rp_make_options(&o, g, &err) == 0 && rp_make_directory(g, &o, path, 0, &err) == 0, "%s", err.msg);
     return path;
@@ -62,7 +64,9 @@ static int start(struct training *t, const char *isa, int threads, const char *c
         return -1;
     t->dev = t->backend->open(&t->device, t->plan.bytes[RP_CLASS_BACKEND], err);
     t->train = t->dev ? rp_train_open(&(struct rp_train_opts){.recipe = &t->recipe, .plan = &t->plan, .dev = t->dev,
-                                                              .data = t->recipe.data_path, .format = rp_data_format_of(&t->recipe)}, err)
+                                                              .data = t->recipe.data_path,
+                                                              .format = rp_data_format_of(&t->recipe)},
+                                      err)
                       : NULL;
     return t->train ? 0 : -1;
 }
@@ -96,7 +100,8 @@ static const char *data_setting(const char *path)
 
 /* -- golden -- */
 
-/* The corpus by its digest, so that a difference says whether the data or the arithmetic changed; lines "step loss norm"; the root. */
+/* The corpus by its digest, so that a difference says whether the data or the arithmetic changed; lines "step loss
+ * norm"; the root. */
 static void record(struct rp_buf *out, const char *isa, int threads)
 {
     struct training t;
@@ -104,7 +109,9 @@ static void record(struct rp_buf *out, const char *isa, int threads)
     const char *set[] = {OWN_DATA, data_setting(corpus("golden", 64, 128, 20, 30522)), NULL};
     char hex[65] = "";
     struct rp_files files;
-    CHECK(rp_files_open(&files, corpus("golden", 64, 128, 20, 30522), ".tfrecord", &err) == 0 && rp_files_digest(&files, hex, &err) == 0, "%s", err.msg);
+    CHECK(rp_files_open(&files, corpus("golden", 64, 128, 20, 30522), ".tfrecord", &err) == 0 &&
+              rp_files_digest(&files, hex, &err) == 0,
+          "%s", err.msg);
     rp_files_close(&files);
     rp_buf_printf(out, "corpus %s\n", hex);
     CHECK(start(&t, isa, threads, set, &err) == 0, "%s", err.msg);
@@ -144,16 +151,18 @@ TEST(loss_falls_on_the_made_up_corpus)
     struct training t;
     struct rp_err err = {0};
     enum { STEPS = 200, WINDOW = 20 };
-    const char *set[] = {OWN_DATA, data_setting(corpus("learn", 2000, 64, 10, 2048)), "model.vocab_size=2048", "task.seq_length=64",
-                         "task.max_predictions_per_seq=10", "train.batch_size=16", "train.accumulation_steps=1",
-                         "schedule.total_steps=200", NULL};
+    const char *set[] = {OWN_DATA,
+                         data_setting(corpus("learn", 2000, 64, 10, 2048)),
+                         "model.vocab_size=2048", "task.seq_length=64", "task.max_predictions_per_seq=10",
+                         "train.batch_size=16", "train.accumulation_steps=1", "schedule.total_steps=200", NULL};
     double first = 0, last = 0, nsp = 0;
     CHECK(start(&t, NULL, 2, set, &err) == 0, "%s", err.msg);
     for (int i = 0; i < STEPS && t.train; i++) {
         struct rp_step_result s;
         if (!CHECK(step(&t, i, &s, &err) == 0, "%s", err.msg))
             break;
-        CHECK(s.samples == 16 && s.counter[1] == 1024 && s.counter[0] > 500 && s.counter[0] <= 1024, "step %d counts", i);
+        CHECK(s.samples == 16 && s.counter[1] == 1024 && s.counter[0] > 500 && s.counter[0] <= 1024, "step %d counts",
+              i);
         first = i == 0 ? (double)s.loss : first;
         last += i >= STEPS - WINDOW ? (double)s.loss / WINDOW : 0;
         nsp += i >= STEPS - WINDOW ? (double)s.part[1] / WINDOW : 0;
@@ -173,8 +182,8 @@ TEST(save_and_init_continue_the_same_run)
     struct rp_step_result s;
     char whole[65] = "", again[65] = "", init[200];
     const char *data = data_setting(corpus("continue", 40, 32, 5, 2048));
-    const char *set[] = {OWN_DATA, data, "model.vocab_size=2048", "task.seq_length=32", "task.max_predictions_per_seq=5",
-                         "train.batch_size=3", NULL, NULL};
+    const char *set[] = {OWN_DATA, data, "model.vocab_size=2048", "task.seq_length=32",
+                         "task.max_predictions_per_seq=5", "train.batch_size=3", NULL, NULL};
     char *file = rp_strdup(scratch("saved.safetensors"));
     CHECK(start(&t, NULL, 1, set, &err) == 0, "%s", err.msg);
     for (int i = 0; i < 6; i++) { /* 36 samples, then into the second epoch */
@@ -204,8 +213,8 @@ TEST(plan_finds_the_largest_batch)
     const char *most[] = {"train.batch_size=max", NULL};
     char text[64];
     CHECK(prepare(&t, NULL, 2, most, &err) == 0, "%s", err.msg);
-    CHECK(t.plan.batch == t.plan.max_batch && t.plan.batch > 100 && t.plan.total <= t.plan.available, "batch %lld of %lld",
-          (long long)t.plan.batch, (long long)t.plan.max_batch);
+    CHECK(t.plan.batch == t.plan.max_batch && t.plan.batch > 100 && t.plan.total <= t.plan.available,
+          "batch %lld of %lld", (long long)t.plan.batch, (long long)t.plan.max_batch);
     snprintf(text, sizeof text, "train.batch_size=%lld", (long long)t.plan.max_batch + 1);
     const char *more[] = {text, NULL};
     if (t.plan.max_batch < 65536) {
@@ -260,8 +269,9 @@ TEST(peak_memory_is_within_five_percent_of_the_plan)
 {
     const char *data = data_setting(corpus("golden", 64, 128, 20, 30522));
     const char *shipped[] = {OWN_DATA, data, NULL};
-    const char *larger[] = {OWN_DATA, data, "model.hidden_size=256", "model.num_attention_heads=4", "model.intermediate_size=1024",
-                            "model.num_hidden_layers=4", "train.batch_size=16", "train.accumulation_steps=3", NULL};
+    const char *larger[] = {OWN_DATA, data, "model.hidden_size=256", "model.num_attention_heads=4",
+                            "model.intermediate_size=1024", "model.num_hidden_layers=4", "train.batch_size=16",
+                            "train.accumulation_steps=3", NULL};
     compare_memory(shipped);
     compare_memory(larger);
 }

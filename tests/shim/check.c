@@ -1,14 +1,16 @@
-/* Every access of device code to memory, looked at. Only in BUILD/shim/checked: there the device code is compiled with gcc's
- * -fsanitize=thread, which puts a call before each access; its library is not linked, these functions stand in for it.
+/* Every access of device code to memory, looked at. Only in BUILD/shim/checked: there the device code is compiled with
+ * gcc's -fsanitize=thread, which puts a call before each access; its library is not linked, these functions stand in
+ * for it.
  *
- * Shared memory: an access outside of the block's is a fault, and so are two accesses to one word by different threads, at least one of
- * which writes, with nothing between that orders them: a barrier, or a meeting of their warp if they are in the same one. Whether a
- * thread order of the shim happens to show the race does not matter. An asynchronous copy owns what it writes until it was waited for.
- * Global memory: with shim_options.strict every address has to be in a block of the driver.
+ * Shared memory: an access outside of the block's is a fault, and so are two accesses to one word by different threads,
+ * at least one of which writes, with nothing between that orders them: a barrier, or a meeting of their warp if they
+ * are in the same one. Whether a thread order of the shim happens to show the race does not matter. An asynchronous
+ * copy owns what it writes until it was waited for. Global memory: with shim_options.strict every address has to be in
+ * a block of the driver.
  *
- * For each word the last write is kept, and three reads: the last one, the one before by another lane of its warp, and the last one of
- * another warp. If any read is not ordered before a write, one of these three is not. Parts of a word that different threads write are
- * no race, and are not told from races exactly: only the last one's bytes are known.
+ * For each word the last write is kept, and three reads: the last one, the one before by another lane of its warp, and
+ * the last one of another warp. If any read is not ordered before a write, one of these three is not. Parts of a word
+ * that different threads write are no race, and are not told from races exactly: only the last one's bytes are known.
  */
 #include "tests/shim/run.h"
 
@@ -32,7 +34,8 @@ static struct word words[SHIM_RESIDENT][WORDS];
 enum { READ, WRITE, ATOMIC };
 static const char *const verbs[] = {"reads", "writes", "changes"};
 
-extern char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden"))); /* of this library */
+/* of this library */
+extern char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
 
 /* what: after the address; other: the thread it names, or -1 */
 static __attribute__((noreturn)) void fault(const char *what, int other, int kind, const void *at, const void *caller)
@@ -71,7 +74,8 @@ static void note_read(struct word *w, const struct access *now)
 static void look_at_word(const unsigned char *at, unsigned bytes, int kind, const void *caller)
 {
     struct word *w = &words[shim_now.resident][(size_t)(at - shim_now.shared) / 4];
-    struct access now = {shim_now.stamp, shim_now.warp_epoch, (uint16_t)shim_now.thread, (uint8_t)bytes, kind == ATOMIC};
+    struct access now = {shim_now.stamp, shim_now.warp_epoch, (uint16_t)shim_now.thread, (uint8_t)bytes,
+                         kind == ATOMIC};
     if (w->copying == shim_now.block)
         fault(", where an asynchronous copy is under way", (int)w->copied_by, kind, at, caller);
     if (unordered(&w->write, bytes) && !(now.atomic && w->write.atomic))
@@ -97,13 +101,15 @@ static void look(const void *address, size_t bytes, int kind, const void *caller
         if (in_shared + bytes > shim_now.shared_bytes)
             fault(", which is more than the block has", -1, kind, at, caller);
         for (size_t done = 0; done < bytes;) {
-            size_t first = (size_t)(at + done - shim_now.shared) & 3, n = 4 - first < bytes - done ? 4 - first : bytes - done;
+            size_t first = (size_t)(at + done - shim_now.shared) & 3,
+                   n = 4 - first < bytes - done ? 4 - first : bytes - done;
             look_at_word(at + done, ((1u << n) - 1) << first, kind, caller);
             done += n;
         }
         return;
     }
-    if (!shim_options.strict || shim_where(at, bytes) != SHIM_ELSEWHERE || (address >= (void *)__ehdr_start && address < (void *)_end) ||
+    if (!shim_options.strict || shim_where(at, bytes) != SHIM_ELSEWHERE ||
+        (address >= (void *)__ehdr_start && address < (void *)_end) ||
         (size_t)(at - (const unsigned char *)shim_now.args) < shim_now.args_bytes)
         return;
     fault(" outside of every block of the driver", -1, kind, at, caller);
@@ -133,18 +139,19 @@ __attribute__((constructor)) static void listen(void)
 /* ---- what gcc calls ---- */
 
 #define CALLER __builtin_return_address(0)
-#define IN_STACK(at) ((uintptr_t)(at) - (uintptr_t)__builtin_frame_address(0) < STACK) /* what would be registers: most of all accesses */
-#define ACCESS(name, bytes, kind)                                                                                                        \
-    void name(void *at);                                                                                                                 \
-    void name(void *at)                                                                                                                  \
-    {                                                                                                                                    \
-        if (!IN_STACK(at))                                                                                                               \
-            look(at, bytes, kind, CALLER);                                                                                               \
+/* what would be registers: most of all accesses */
+#define IN_STACK(at) ((uintptr_t)(at) - (uintptr_t)__builtin_frame_address(0) < STACK)
+#define ACCESS(name, bytes, kind)                                                                                      \
+    void name(void *at);                                                                                               \
+    void name(void *at)                                                                                                \
+    {                                                                                                                  \
+        if (!IN_STACK(at))                                                                                             \
+            look(at, bytes, kind, CALLER);                                                                             \
     }
-#define SIZE(bytes)                                                                                                                      \
-    ACCESS(__tsan_read##bytes, bytes, READ)                                                                                              \
-    ACCESS(__tsan_write##bytes, bytes, WRITE)                                                                                            \
-    ACCESS(__tsan_unaligned_read##bytes, bytes, READ)                                                                                    \
+#define SIZE(bytes)                                                                                                    \
+    ACCESS(__tsan_read##bytes, bytes, READ)                                                                            \
+    ACCESS(__tsan_write##bytes, bytes, WRITE)                                                                          \
+    ACCESS(__tsan_unaligned_read##bytes, bytes, READ)                                                                  \
     ACCESS(__tsan_unaligned_write##bytes, bytes, WRITE)
 SIZE(1)
 SIZE(2)
@@ -176,26 +183,26 @@ void __tsan_atomic_thread_fence(int order)
 {
     (void)order;
 }
-#define ATOMICS(bits, type)                                                                                                              \
-    type __tsan_atomic##bits##_load(const volatile void *at, int order);                                                                 \
-    type __tsan_atomic##bits##_load(const volatile void *at, int order)                                                                  \
-    {                                                                                                                                    \
-        look((const void *)at, sizeof(type), ATOMIC, CALLER);                                                                            \
-        return (void)order, *(const volatile type *)at;                                                                                  \
-    }                                                                                                                                    \
-    void __tsan_atomic##bits##_store(volatile void *at, type value, int order);                                                          \
-    void __tsan_atomic##bits##_store(volatile void *at, type value, int order)                                                           \
-    {                                                                                                                                    \
-        look((const void *)at, sizeof(type), ATOMIC, CALLER);                                                                            \
-        (void)order, *(volatile type *)at = value;                                                                                       \
-    }                                                                                                                                    \
-    type __tsan_atomic##bits##_fetch_add(volatile void *at, type value, int order);                                                      \
-    type __tsan_atomic##bits##_fetch_add(volatile void *at, type value, int order)                                                       \
-    {                                                                                                                                    \
-        look((const void *)at, sizeof(type), ATOMIC, CALLER);                                                                            \
-        type old = *(volatile type *)at;                                                                                                 \
-        *(volatile type *)at = old + value;                                                                                              \
-        return (void)order, old;                                                                                                         \
+#define ATOMICS(bits, type)                                                                                            \
+    type __tsan_atomic##bits##_load(const volatile void *at, int order);                                               \
+    type __tsan_atomic##bits##_load(const volatile void *at, int order)                                                \
+    {                                                                                                                  \
+        look((const void *)at, sizeof(type), ATOMIC, CALLER);                                                          \
+        return (void)order, *(const volatile type *)at;                                                                \
+    }                                                                                                                  \
+    void __tsan_atomic##bits##_store(volatile void *at, type value, int order);                                        \
+    void __tsan_atomic##bits##_store(volatile void *at, type value, int order)                                         \
+    {                                                                                                                  \
+        look((const void *)at, sizeof(type), ATOMIC, CALLER);                                                          \
+        (void)order, *(volatile type *)at = value;                                                                     \
+    }                                                                                                                  \
+    type __tsan_atomic##bits##_fetch_add(volatile void *at, type value, int order);                                    \
+    type __tsan_atomic##bits##_fetch_add(volatile void *at, type value, int order)                                     \
+    {                                                                                                                  \
+        look((const void *)at, sizeof(type), ATOMIC, CALLER);                                                          \
+        type old = *(volatile type *)at;                                                                               \
+        *(volatile type *)at = old + value;                                                                            \
+        return (void)order, old;                                                                                       \
     }
 ATOMICS(32, uint32_t)
 ATOMICS(64, uint64_t)

@@ -24,7 +24,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *const thing_names[THINGS] = {"context", "block", "page-locked block", "stream", "event", "module", "graph", "executable graph"};
+static const char *const thing_names[THINGS] = {"context", "block", "page-locked block", "stream", "event",
+                                                "module",  "graph", "executable graph"};
 long shim_held[THINGS];
 uint64_t shim_used;
 CUresult shim_broken;

@@ -3,7 +3,8 @@
  * What:    counting, failing and hanging of every function; what is held; work on streams.
  * Flow:    driver.c (start, devices, memory), launch.c (modules, launches, graphs), stream.c (streams, events, copies).
  * Owner:   driver.c counts what the product has not given back.
- * Extend:  a function begins with ENTER, one that needs a context with ENTER_CONTEXT, one that gives something back with GIVE_BACK.
+ * Extend:  a function begins with ENTER, one that needs a context with ENTER_CONTEXT, one that gives something back
+ *          with GIVE_BACK.
  */
 #pragma once
 

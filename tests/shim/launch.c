@@ -103,11 +103,11 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute which, int
 }
 
 /* A launch as work, or an error where no driver would take it. */
-static CUresult set_launch(struct shim_work *w, CUfunction f, struct shim_dim grid, struct shim_dim block, size_t shared, void **parameters,
-                           void **extra)
+static CUresult set_launch(struct shim_work *w, CUfunction f, struct shim_dim grid, struct shim_dim block,
+                           size_t shared, void **parameters, void **extra)
 {
-    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || block.x * block.y * block.z > 1024 ||
-        shared > f->shared || extra || !parameters)
+    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
+        block.x * block.y * block.z > 1024 || shared > f->shared || extra || !parameters)
         return CUDA_ERROR_INVALID_VALUE;
     if (!take_own(&f->module->bytes)) /* loaded at the first launch, unless it was before */
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -116,12 +116,13 @@ static CUresult set_launch(struct shim_work *w, CUfunction f, struct shim_dim gr
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                               CUstream stream, void **parameters, void **extra)
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream stream, void **parameters, void **extra)
 {
     ENTER_CONTEXT;
     struct shim_work w;
-    CUresult r = set_launch(&w, f, (struct shim_dim){gx, gy, gz}, (struct shim_dim){bx, by, bz}, shared, parameters, extra);
+    CUresult r =
+        set_launch(&w, f, (struct shim_dim){gx, gy, gz}, (struct shim_dim){bx, by, bz}, shared, parameters, extra);
     return r == CUDA_SUCCESS ? shim_submit(stream, &w) : r;
 }
 
@@ -181,8 +182,10 @@ EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-/* Nodes depend on the one before, so that they run in the order in which they were added; a node is its number from 1. */
-EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph g, const CUgraphNode *before, size_t n, const CUDA_KERNEL_NODE_PARAMS *p)
+/* Nodes depend on the one before, so that they run in the order in which they were added; a node is its number from
+ * 1. */
+EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph g, const CUgraphNode *before, size_t n,
+                                        const CUDA_KERNEL_NODE_PARAMS *p)
 {
     ENTER_CONTEXT;
     struct shim_work w;

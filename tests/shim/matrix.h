@@ -1,19 +1,23 @@
-/* The fragments of mma.sync and ldmatrix: which lane of a warp holds which elements, and what a warp computes from them.
+/* The fragments of mma.sync and ldmatrix: which lane of a warp holds which elements, and what a warp computes from
+ * them.
  *
- * What:    the tables of the PTX ISA ("Matrix Fragments for mma.m8n8k4", "... m16n8k8", "... m16n8k16", "ldmatrix"), in words:
+ * What:    the tables of the PTX ISA ("Matrix Fragments for mma.m8n8k4", "... m16n8k8", "... m16n8k16", "ldmatrix"), in
+ *          words:
  *
  *          A register holds two elements, the first in its low half. Of lane l, let g = l / 4 and t = l % 4.
  *
- *          m16n8k16  A: registers 0 to 3 hold rows g, g + 8, g, g + 8 at k = 2t, 2t + 1, of registers 2 and 3 at 8 more.
- *                    B: column g, register 0 at k = 2t, 2t + 1, register 1 at 8 more.
- *                    C: 0 and 1 are row g, columns 2t, 2t + 1; 2 and 3 the same of row g + 8.
- *          m16n8k8   A: registers 0 and 1 hold rows g, g + 8 at k = 2t, 2t + 1. B: column g, k = 2t, 2t + 1. C: as above.
+ *          m16n8k16  A: registers 0 to 3 hold rows g, g + 8, g, g + 8 at k = 2t, 2t + 1, of registers 2 and 3 at 8
+ *                    more. B: column g, register 0 at k = 2t, 2t + 1, register 1 at 8 more. C: 0 and 1 are row g,
+ *                    columns 2t, 2t + 1; 2 and 3 the same of row g + 8.
+ *          m16n8k8   A: registers 0 and 1 hold rows g, g + 8 at k = 2t, 2t + 1. B: column g, k = 2t, 2t + 1. C: as
+ *                    above.
  *          m8n8k4    four products, each by two quads of lanes: product q has lanes 4q to 4q + 3 and those 16 above.
- *                    A by rows: lane t holds row t, those above row t + 4, at k = 0 to 3; by columns: k = t, rows 0 to 3, or 4 to 7 above.
- *                    B by columns: column t, or t + 4 above, at k = 0 to 3; by rows: k = t, columns 0 to 3, or 4 to 7 above.
- *                    C: i is row (t & 1) + (i & 2), 4 more above, column (i & 4) + (t & 2) + (i & 1).
- *          ldmatrix  lanes 8j to 8j + 7 give the addresses of the eight rows of matrix j, 16 bytes each; register j of lane l
- *                    gets elements 2t and 2t + 1 of row g. Transposed: element g of rows 2t and 2t + 1.
+ *                    A by rows: lane t holds row t, those above row t + 4, at k = 0 to 3; by columns: k = t, rows 0 to
+ *                    3, or 4 to 7 above. B by columns: column t, or t + 4 above, at k = 0 to 3; by rows: k = t, columns
+ *                    0 to 3, or 4 to 7 above. C: i is row (t & 1) + (i & 2), 4 more above, column (i & 4) + (t & 2) +
+ *                    (i & 1).
+ *          ldmatrix  lanes 8j to 8j + 7 give the addresses of the eight rows of matrix j, 16 bytes each; register j of
+ *                    lane l gets elements 2t and 2t + 1 of row g. Transposed: element g of rows 2t and 2t + 1.
  * Flow:    registers of 32 lanes -> shim_multiply(), with the sums of ops/tensor_core.h -> registers.
  * Owner:   the caller's arrays. The shim, the executor of PTX and that of machine code share this file.
  * Extend:  another shape is a value of enum shim_form with its three maps, and a row of shim_tc_of().
@@ -72,7 +76,8 @@ static inline struct shim_element shim_a_at(enum shim_form f, unsigned layout, i
     const int g = lane / 4, t = lane % 4, above = lane / 16;
     if (f != SHIM_M8N8K4)
         return (struct shim_element){g + (i & 2 ? 8 : 0), 2 * t + (i & 1) + (i & 4 ? 8 : 0)};
-    return layout & SHIM_A_BY_COLUMNS ? (struct shim_element){i + 4 * above, t} : (struct shim_element){t + 4 * above, i};
+    return layout & SHIM_A_BY_COLUMNS ? (struct shim_element){i + 4 * above, t}
+                                      : (struct shim_element){t + 4 * above, i};
 }
 
 /* Element i of a lane of B, as k and column. */
@@ -176,7 +181,9 @@ static inline uint32_t shim_block(const struct shim_line *a, const struct shim_l
         largest = c_unit + 23;
     const int least = (largest < tc.floor ? tc.floor : largest) - tc.bits;
     const int shift = c_unit - least;
-    const uint64_t kept = shift >= 0 ? (uint64_t)significand << shift : shift > -64 ? (uint64_t)significand >> -shift : 0;
+    const uint64_t kept = shift >= 0    ? (uint64_t)significand << shift
+                          : shift > -64 ? (uint64_t)significand >> -shift
+                                        : 0;
     const int64_t addend = !significand ? 0 : c >> 31 ? -(int64_t)kept : (int64_t)kept;
     return rp_tc_truncate(shim_truncated_sum(a, b, k0, tc.products, least) + addend, least);
 }

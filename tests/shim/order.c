@@ -1,5 +1,5 @@
-/* What the executors of kernels share, that of the sources (shim.c) and those of compiled code (tests/simt): random numbers, the order in which
- * blocks start, and which launches a GPU refuses. */
+/* What the executors of kernels share, that of the sources (shim.c) and those of compiled code (tests/simt): random
+ * numbers, the order in which blocks start, and which launches a GPU refuses. */
 #include "tests/shim/run.h"
 
 #include <stdlib.h>
@@ -25,7 +25,8 @@ void shim_arrange(uint32_t *order, uint32_t n)
 
 uint32_t *shim_arrange_blocks(struct shim_dim grid, uint32_t *blocks)
 {
-    uint32_t all = grid.x * grid.y * grid.z, left_out = shim_options.last && shim_options.last < all ? all - shim_options.last : 0;
+    uint32_t all = grid.x * grid.y * grid.z,
+             left_out = shim_options.last && shim_options.last < all ? all - shim_options.last : 0;
     uint32_t *start = malloc((*blocks = all - left_out) * sizeof *start);
     if (!start)
         abort();

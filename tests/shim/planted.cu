@@ -1,5 +1,5 @@
-/* Small kernels of 64 threads, each with one fault but the first two; test_cuda_checks.c launches them. Most give the right results in most
- * orders of threads: that they are faults is for check.c to say. */
+/* Small kernels of 64 threads, each with one fault but the first two; test_cuda_checks.c launches them. Most give the
+ * right results in most orders of threads: that they are faults is for check.c to say. */
 #include "backend/cuda/device.h"
 #include "backend/cuda/tensor_core.cuh"
 #include "tests/shim/planted.h"

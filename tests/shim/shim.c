@@ -137,7 +137,8 @@ uint32_t shim_ballot(int predicate, const char *where, int line)
     return bits;
 }
 
-/* The first lane that goes on after all have come does the work for its warp; `offer` is on the stack of each until they meet again. */
+/* The first lane that goes on after all have come does the work for its warp; `offer` is on the stack of each until
+ * they meet again. */
 struct lane_of_product {
     float *d;
     const uint32_t *a, *b;
@@ -157,7 +158,8 @@ static void meet_whole_warp(void *offer, void **offers, const char *where, int l
     }
 }
 
-void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a, const uint32_t *b, const char *where, int line)
+void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a, const uint32_t *b, const char *where,
+              int line)
 {
     struct lane_of_product own = {d, a, b, 0}, *lane[SHIM_LANES];
     struct shim_product p = {.form = (enum shim_form)form, .layout = layout, .format = (enum rp_tc_format)format};
@@ -307,7 +309,8 @@ static struct block *place(int i)
         resident[i] = calloc(1, sizeof **resident);
         resident[i]->at = i;
         resident[i]->shared = aligned_alloc(128, (SHIM_SHARED_MAX + 127) / 128 * 128);
-        resident[i]->stacks = mmap(NULL, SHIM_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        resident[i]->stacks = mmap(NULL, SHIM_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (!resident[i]->shared || resident[i]->stacks == MAP_FAILED)
             abort();
     }
@@ -340,9 +343,10 @@ static void run_fiber(struct block *b, struct fiber *f)
     now = b;
     me = f;
     blockIdx = b->index;
-    threadIdx = (struct shim_dim){f->id % blockDim.x, f->id / blockDim.x % blockDim.y, f->id / (blockDim.x * blockDim.y)};
-    shim_now = (struct shim_place){b->shared, shared_bytes, args_bytes, body_args, f->id, b->warp_epoch[f->id / 32], b->stamp, b->number,
-                                   b->at};
+    threadIdx =
+        (struct shim_dim){f->id % blockDim.x, f->id / blockDim.x % blockDim.y, f->id / (blockDim.x * blockDim.y)};
+    shim_now = (struct shim_place){b->shared, shared_bytes, args_bytes, body_args, f->id, b->warp_epoch[f->id / 32],
+                                   b->stamp,  b->number,    b->at};
     shim_swap(&scheduler, f->stack_pointer);
     shim_now.shared = NULL;
     me = NULL;
@@ -522,7 +526,8 @@ size_t shim_args_size(const char *kernel)
     return 0;
 }
 
-const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_dim block, size_t shared, const void *args)
+const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_dim block, size_t shared,
+                        const void *args)
 {
     size_t i = 0;
     while (i < KERNELS && strcmp(kernels[i].name, kernel))
@@ -548,5 +553,7 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
 /* Its code is not looked at: the kernels' sources are executed. */
 const char *shim_module(const void *image)
 {
-    return memcmp(image, "\177ELF", 4) == 0 || memcmp(image, "//", 2) == 0 ? NULL : "a module that is neither machine code nor PTX";
+    return memcmp(image, "\177ELF", 4) == 0 || memcmp(image, "//", 2) == 0
+               ? NULL
+               : "a module that is neither machine code nor PTX";
 }

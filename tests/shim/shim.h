@@ -1,14 +1,14 @@
 /* A GPU on one CPU thread: what device code needs to be compiled as C and executed here.
  *
- * What:    every CUDA thread is a fiber that runs until it has to meet others: at a barrier, at an exchange within its warp, or while it
- *          waits for another block. Blocks take turns in the same way when several are resident.
+ * What:    every CUDA thread is a fiber that runs until it has to meet others: at a barrier, at an exchange within its
+ *          warp, or while it waits for another block. Blocks take turns in the same way when several are resident.
  * Flow:    a .cu file compiled as C with this header put before it registers its kernels; shim_launch() runs one.
  * Owner:   fibers' stacks and the shared memory of resident blocks live as long as the program.
  * Extend:  a built-in of CUDA that a kernel needs gets a definition here that means the same, and one in device.h.
  *
- * The order in which threads run between two meetings is fixed, reversed or a new permutation each time; copies that run beside the
- * arithmetic land at once or only at the wait that must cover them, with NaN there until then. A kernel gives the same bits in all.
- * x86-64 only, like the backends it is held against.
+ * The order in which threads run between two meetings is fixed, reversed or a new permutation each time; copies that
+ * run beside the arithmetic land at once or only at the wait that must cover them, with NaN there until then. A kernel
+ * gives the same bits in all. x86-64 only, like the backends it is held against.
  */
 #pragma once
 
@@ -107,7 +107,8 @@ void shim_spin(void); /* let others run: called by every look at memory that ano
 /* All lanes take part: the mask is RP_ALL_LANES everywhere. */
 #define __shfl_sync(mask, v, lane) SHIM_EXCHANGE(v, (unsigned)(lane) & 31u)
 #define __shfl_xor_sync(mask, v, x) SHIM_EXCHANGE(v, SHIM_LANE ^ (unsigned)(x))
-#define __shfl_down_sync(mask, v, d) SHIM_EXCHANGE(v, SHIM_LANE + (unsigned)(d) < 32u ? SHIM_LANE + (unsigned)(d) : SHIM_LANE)
+#define __shfl_down_sync(mask, v, d)                                                                                   \
+    SHIM_EXCHANGE(v, SHIM_LANE + (unsigned)(d) < 32u ? SHIM_LANE + (unsigned)(d) : SHIM_LANE)
 #define __ballot_sync(mask, p) shim_ballot(p, __FILE__, __LINE__)
 #define __any_sync(mask, p) (shim_ballot(p, __FILE__, __LINE__) != 0)
 #define __all_sync(mask, p) (shim_ballot(!(p), __FILE__, __LINE__) == 0)
@@ -115,7 +116,8 @@ void shim_spin(void); /* let others run: called by every look at memory that ano
 /* ---- matrices: by all lanes of a warp, see matrix.h ---- */
 
 /* d = a * b + d with the arithmetic of the device; form and layout are those of matrix.h */
-void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a, const uint32_t *b, const char *where, int line);
+void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a, const uint32_t *b, const char *where,
+              int line);
 void shim_spread(uint32_t *d, const void *row, int matrices, int is_transposed, const char *where, int line);
 #define rp_mma_m16n8k16(d, a, b, format) shim_mma(2, 0, format, d, a, b, __FILE__, __LINE__)
 #define rp_mma_m16n8k8(d, a, b, format) shim_mma(1, 0, format, d, a, b, __FILE__, __LINE__)
@@ -185,7 +187,8 @@ static inline unsigned long long atomicMin(unsigned long long *p, unsigned long 
 
 /* ---- kernels ---- */
 
-/* Defines void shim_kernel_NAME(const void *args), which shim.c finds by the list of kernels; device.h has RP_NAME(). */
+/* Defines void shim_kernel_NAME(const void *args), which shim.c finds by the list of kernels; device.h has
+ * RP_NAME(). */
 #define RP_KERNEL(name) SHIM_KERNEL(name, RP_NAME(name))
 #define SHIM_KERNEL(name, symbol) SHIM_KERNEL_CALLED(name, symbol)
 #define SHIM_KERNEL_CALLED(name, symbol)                                                                               \

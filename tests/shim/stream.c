@@ -4,10 +4,10 @@
  *   SHIM_DEFER=1   as late as a driver may: when the host waits for it, and then nothing but what that takes
  *   SHIM_DEFER=2   the same with more of what is queued at random moments, from whatever stream may go on; SHIM_SEED
  *
- * A host that looks too early, changes page-locked memory that a copy has still to read, or leaves out a wait between streams then gets
- * other bytes. What the driver promises is kept: arguments of kernels are taken at the call; so is pageable memory that is copied to the
- * GPU; a copy into pageable memory is done when the call returns; the legacy stream and those that do not call themselves non-blocking
- * wait for each other.
+ * A host that looks too early, changes page-locked memory that a copy has still to read, or leaves out a wait between
+ * streams then gets other bytes. What the driver promises is kept: arguments of kernels are taken at the call; so is
+ * pageable memory that is copied to the GPU; a copy into pageable memory is done when the call returns; the legacy
+ * stream and those that do not call themselves non-blocking wait for each other.
  */
 #include "tests/shim/driver.h"
 
@@ -147,8 +147,8 @@ static struct CUstream_st *blocker(struct CUstream_st *s)
     if (q->work.kind == WAIT && q->work.event->done < q->work.version)
         return recorder(&q->work);
     for (struct CUstream_st *t = streams; t; t = t->next)
-        if ((s == &legacy || t == &legacy) && !(s->flags & CU_STREAM_NON_BLOCKING) && !(t->flags & CU_STREAM_NON_BLOCKING) && t->first &&
-            t->first->number < q->number)
+        if ((s == &legacy || t == &legacy) && !(s->flags & CU_STREAM_NON_BLOCKING) &&
+            !(t->flags & CU_STREAM_NON_BLOCKING) && t->first && t->first->number < q->number)
             return t;
     return s;
 }
@@ -275,7 +275,8 @@ static int on_the_gpu(CUdeviceptr data, size_t bytes)
     return shim_where((const void *)(uintptr_t)data, bytes) != SHIM_ELSEWHERE;
 }
 
-/* A driver may take one of the GPU's addresses for one of the host, and then copy within the GPU; what is played does not. */
+/* A driver may take one of the GPU's addresses for one of the host, and then copy within the GPU; what is played does
+ * not. */
 static int on_the_host(const void *data, size_t bytes)
 {
     return shim_where(data, bytes) != SHIM_DEVICE;
@@ -286,7 +287,8 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr data, unsigned char value, size_t by
     ENTER_CONTEXT;
     if (!on_the_gpu(data, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    return shim_submit(stream, &(struct shim_work){.kind = SET, .to = (void *)(uintptr_t)data, .value = value, .bytes = bytes});
+    return shim_submit(stream,
+                       &(struct shim_work){.kind = SET, .to = (void *)(uintptr_t)data, .value = value, .bytes = bytes});
 }
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
@@ -294,7 +296,8 @@ EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t by
     ENTER_CONTEXT;
     if (!on_the_gpu(to, bytes) || !on_the_host(from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    return shim_submit(stream, &(struct shim_work){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
+    return shim_submit(stream,
+                       &(struct shim_work){.kind = COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
 }
 
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
@@ -302,7 +305,8 @@ EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, C
     ENTER_CONTEXT;
     if (!on_the_gpu(from, bytes) || !on_the_host(to, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    return shim_submit(stream, &(struct shim_work){.kind = COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+    return shim_submit(
+        stream, &(struct shim_work){.kind = COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
@@ -310,7 +314,9 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t by
     ENTER_CONTEXT;
     if (!on_the_gpu(to, bytes) || !on_the_gpu(from, bytes))
         return CUDA_ERROR_INVALID_VALUE;
-    return shim_submit(stream, &(struct shim_work){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+    return shim_submit(
+        stream, &(struct shim_work){
+                    .kind = COPY, .to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 
 /* ---- streams ---- */
@@ -408,6 +414,7 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end)
         return CUDA_ERROR_INVALID_HANDLE;
     if (start->done < start->recorded || end->done < end->recorded)
         return CUDA_ERROR_NOT_READY;
-    *ms = (float)((double)(end->at.tv_sec - start->at.tv_sec) * 1e3 + (double)(end->at.tv_nsec - start->at.tv_nsec) * 1e-6);
+    *ms = (float)((double)(end->at.tv_sec - start->at.tv_sec) * 1e3 +
+                  (double)(end->at.tv_nsec - start->at.tv_nsec) * 1e-6);
     return CUDA_SUCCESS;
 }

@@ -1,5 +1,5 @@
-/* What the tests' driver writes into a CUtensorMap: a matrix of numbers of 16 bits, and the box of it that one copy takes.
- * The format of NVIDIA's driver is not public; only the executors of tests/simt read this one.
+/* What the tests' driver writes into a CUtensorMap: a matrix of numbers of 16 bits, and the box of it that one copy
+ * takes. The format of NVIDIA's driver is not public; only the executors of tests/simt read this one.
  */
 #pragma once
 

@@ -1,16 +1,16 @@
 /* mbarrier objects in shared memory: phases that complete when all arrivals and all bytes of copies are there, and what
  * they order.
  *
- * What:    of each object the phase, the arrivals that are missing and the bytes that are missing. Its 8 bytes in shared
- *          memory contain a mark of that state, so that whatever overwrites them is found.
+ * What:    of each object the phase, the arrivals that are missing and the bytes that are missing. Its 8 bytes in
+ *          shared memory contain a mark of that state, so that whatever overwrites them is found.
  * Flow:    init -> arrive (with the bytes to expect) and complete -> the next phase; a wait looks whether a phase is
  *          complete, and the executor lets others run where it is not.
  * Found:   an object that was not initialised, was initialised twice, was overwritten, or whose initialisation nothing
- *          orders before its use; more arrivals than it counts; a wait that misses a whole phase; a wait that never ends,
- *          with what is missing (simt_barriers_stuck).
- * Order:   with races every thread knows up to which time it has seen each other one. Times are those of the block: each
- *          arrival is another one. An arrival releases what its thread did and knows; a wait that ends acquires what the
- *          arrivals of that phase released. Lanes that meet at a barrier of their warp know the same.
+ *          orders before its use; more arrivals than it counts; a wait that misses a whole phase; a wait that never
+ *          ends, with what is missing (simt_barriers_stuck).
+ * Order:   with races every thread knows up to which time it has seen each other one. Times are those of the block:
+ *          each arrival is another one. An arrival releases what its thread did and knows; a wait that ends acquires
+ *          what the arrivals of that phase released. Lanes that meet at a barrier of their warp know the same.
  */
 #include "tests/simt/simt.h"
 

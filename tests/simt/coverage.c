@@ -1,6 +1,6 @@
-/* Which instructions were executed: PTX_COVERAGE or SASS_COVERAGE=DIRECTORY gets a file of each process, one line a kernel: "80 rp_add HASH 0110...", with the
- * hash of its text and a 1 for each instruction that a warp executed. The file is mapped, because processes that use a GPU are killed in the
- * end. */
+/* Which instructions were executed: PTX_COVERAGE or SASS_COVERAGE=DIRECTORY gets a file of each process, one line a
+ * kernel: "80 rp_add HASH 0110...", with the hash of its text and a 1 for each instruction that a warp executed. The
+ * file is mapped, because processes that use a GPU are killed in the end. */
 #include "tests/simt/simt.h"
 
 #include <fcntl.h>
@@ -20,7 +20,8 @@ char *simt_hits(const struct simt_kernel *k, int target)
     if (directory && !begin) {
         snprintf(path, sizeof path, "%s/%d", directory, (int)getpid());
         int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
-        begin = fd < 0 || ftruncate(fd, (off_t)ROOM) < 0 ? MAP_FAILED : mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        begin = fd < 0 || ftruncate(fd, (off_t)ROOM) < 0 ? MAP_FAILED
+                                                         : mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (begin == MAP_FAILED)
             simt_refuse("cannot write '%s'", path);
         end = begin;
@@ -31,7 +32,8 @@ char *simt_hits(const struct simt_kernel *k, int target)
     if ((size_t)(end - begin) + k->n + 128 > ROOM)
         simt_refuse("no room for the coverage of '%s'", k->name);
     end += sprintf(end, "%d %s %016llx ", target, k->name, (unsigned long long)k->text);
-    char *hits = memset(end, '0', k->n - 1); /* the last instruction is not in the text; its mark becomes the end of the line */
+    /* the last instruction is not in the text; its mark becomes the end of the line */
+    char *hits = memset(end, '0', k->n - 1);
     end += k->n - 1;
     *end++ = '\n';
     return hits;

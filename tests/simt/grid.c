@@ -1,15 +1,17 @@
-/* Launches of compiled kernels: blocks of a grid, several resident at a time, and their warps. In the place of tests/shim/shim.c in the tests'
- * libcuda.
+/* Launches of compiled kernels: blocks of a grid, several resident at a time, and their warps. In the place of
+ * tests/shim/shim.c in the tests' libcuda.
  *
  *   PTX_DIR, SASS_DIR=DIRECTORY    where the kernels are (tests/ptx/parse.c, tests/sass/parse.c)
- *   PTX_STRICT, SASS_STRICT=0      kernels may touch any memory of the process: for tests whose tensors are not the driver's memory
+ *   PTX_STRICT, SASS_STRICT=0      kernels may touch any memory of the process: for tests whose tensors are not the
+ *                                  driver's memory
  *   PTX_RACES, SASS_RACES=1        accesses that nothing orders are faults (races.c)
  *   PTX_SPLIT=1                    each thread of a warp on its own between meetings
  *   PTX_COVERAGE, SASS_COVERAGE=DIRECTORY  gets what was executed (coverage.c)
- *   SHIM_ORDER, SHIM_LATE, SHIM_AHEAD, SHIM_RESIDENT, SHIM_SEED   as in tests/shim/run.h; here SHIM_LATE=1 and SHIM_RESIDENT=4 unless given
+ *   SHIM_ORDER, SHIM_LATE, SHIM_AHEAD, SHIM_RESIDENT, SHIM_SEED   as in tests/shim/run.h; here SHIM_LATE=1 and
+ *                                                                 SHIM_RESIDENT=4 unless given
  *
- * SHIM_ORDER=0 runs the threads of a warp in lockstep as far as they can be, 1 the last group first, 2 groups, warps and blocks at random, a
- * random number of instructions each.
+ * SHIM_ORDER=0 runs the threads of a warp in lockstep as far as they can be, 1 the last group first, 2 groups, warps
+ * and blocks at random, a random number of instructions each.
  */
 #include "backend/cuda/kernels.h"
 #include "tests/simt/simt.h"
@@ -37,8 +39,8 @@ _Noreturn void simt_fault(const struct simt_warp *w, u32 pc, int lane, const cha
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     simt_describe(w->kernel, pc, where, sizeof where);
-    snprintf(fault, sizeof fault, "%s, block %u %u %u, thread %d: %s: %s", w->kernel->name, w->block->index.x, w->block->index.y,
-             w->block->index.z, lane < 0 ? -1 : (int)w->first + lane, text, where);
+    snprintf(fault, sizeof fault, "%s, block %u %u %u, thread %d: %s: %s", w->kernel->name, w->block->index.x,
+             w->block->index.y, w->block->index.z, lane < 0 ? -1 : (int)w->first + lane, text, where);
     longjmp(out, 1);
 }
 
@@ -188,7 +190,8 @@ static int release(struct simt_block *b)
         if (w->live != lanes_of((u32)k))
             simt_fault(waits, waits->group[0].pc, -1, "threads of warp %d returned while others wait at a barrier", k);
         if (w->group[0].pc != waits->group[0].pc)
-            simt_fault(waits, waits->group[0].pc, -1, "warp %d waits at another barrier, instruction %u", k, w->group[0].pc);
+            simt_fault(waits, waits->group[0].pc, -1, "warp %d waits at another barrier, instruction %u", k,
+                       w->group[0].pc);
         w->group[0].state = READY;
     }
     for (int k = 0; k < b->warps; k++) {
@@ -221,7 +224,10 @@ static int take_turn(struct simt_block *b)
 
 static const char *run_blocks(const u32 *start, u32 blocks, size_t shared)
 {
-    int places = shim_options.resident < 1 ? 1 : shim_options.resident > SHIM_RESIDENT ? SHIM_RESIDENT : shim_options.resident, idle = 0;
+    int places = shim_options.resident < 1               ? 1
+                 : shim_options.resident > SHIM_RESIDENT ? SHIM_RESIDENT
+                                                         : shim_options.resident,
+        idle = 0;
     for (u32 next = 0, finished = 0; finished < blocks;) {
         int has_moved = 0;
         for (int i = 0; i < places; i++) {
@@ -283,15 +289,17 @@ size_t shim_args_size(const char *kernel)
 {
     const struct simt_kernel *k = find(kernel);
     for (size_t i = 0; k && i < sizeof kernels / sizeof *kernels; i++)
-        if (strcmp(kernels[i].name, kernel) == 0 && (kernels[i].args != k->params || kernels[i].threads != k->threads)) {
-            fprintf(stderr, "%s: kernel %s takes %u bytes and %u threads, the host gives %zu and %u\n", simt_form, kernel, k->params, k->threads,
-                    kernels[i].args, kernels[i].threads);
+        if (strcmp(kernels[i].name, kernel) == 0 &&
+            (kernels[i].args != k->params || kernels[i].threads != k->threads)) {
+            fprintf(stderr, "%s: kernel %s takes %u bytes and %u threads, the host gives %zu and %u\n", simt_form,
+                    kernel, k->params, k->threads, kernels[i].args, kernels[i].threads);
             return 0;
         }
     return k ? k->params : 0;
 }
 
-const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_dim block, size_t shared, const void *args)
+const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_dim block, size_t shared,
+                        const void *args)
 {
     static int has_begun;
     struct simt_kernel *k = find(kernel);

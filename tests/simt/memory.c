@@ -45,7 +45,8 @@ static void check_fenced(const struct simt_warp *w, u32 pc, u32 lane, u32 at, co
     const u32 thread = x->writer - 1;
     if (x->writer && w->block->warp[thread / LANES].proxies[thread % LANES] == x->fences)
         simt_fault(w, pc, (int)lane,
-                   "%s byte %u of shared memory, which thread %u wrote without a fence of proxies after it", verb, at, thread);
+                   "%s byte %u of shared memory, which thread %u wrote without a fence of proxies after it", verb, at,
+                   thread);
 }
 
 void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind,

@@ -1,12 +1,13 @@
-/* Products of matrices in shared memory that go on while their threads do (wgmma, HGMMA): what the executors of PTX and of
- * machine code share.
+/* Products of matrices in shared memory that go on while their threads do (wgmma, HGMMA): what the executors of PTX and
+ * of machine code share.
  *
  * PTX_OTHER_PRODUCTS=1, SASS_OTHER_PRODUCTS=1: products keep one bit less than they should.
  *
- * A descriptor has, in units of 16 bytes, the first address (bits 0 to 13), a leading (16 to 29) and a stride distance (32
- * to 45), and the swizzle (62 and 63). With that of 128 bytes, 1, which is the only one here, number i of a line of 64 is in
- * piece i / 8, moved to place piece ^ (address / 128 % 8) of its 128 bytes. Where k is contiguous, lines are rows, 8 of them
- * a stride apart. Else lines are k-steps of 64 rows, 8 of them a stride apart, and the next 64 rows a leading distance away.
+ * A descriptor has, in units of 16 bytes, the first address (bits 0 to 13), a leading (16 to 29) and a stride distance
+ * (32 to 45), and the swizzle (62 and 63). With that of 128 bytes, 1, which is the only one here, number i of a line of
+ * 64 is in piece i / 8, moved to place piece ^ (address / 128 % 8) of its 128 bytes. Where k is contiguous, lines are
+ * rows, 8 of them a stride apart. Else lines are k-steps of 64 rows, 8 of them a stride apart, and the next 64 rows a
+ * leading distance away.
  */
 #include "tests/simt/products.h"
 
@@ -27,28 +28,34 @@ static u64 distance(u64 descriptor, int bit)
 static void check_descriptor(const struct simt_warp *w, u32 pc, u64 x)
 {
     if (x >> 62 != 1 || (x & 0x3fffc000c000c000u))
-        simt_fault(w, pc, -1, "%#llx is no descriptor of a matrix with the swizzle of 128 bytes", (unsigned long long)x);
+        simt_fault(w, pc, -1, "%#llx is no descriptor of a matrix with the swizzle of 128 bytes",
+                   (unsigned long long)x);
     if (distance(x, 0) & 0x380)
-        simt_fault(w, pc, -1, "a matrix begins at %#llx of shared memory, within eight lines of its swizzle", (unsigned long long)distance(x, 0));
+        simt_fault(w, pc, -1, "a matrix begins at %#llx of shared memory, within eight lines of its swizzle",
+                   (unsigned long long)distance(x, 0));
 }
 
 /* The address of a piece of 8 numbers: rows from `row` on at k, or k and seven more of a row. */
 static u64 piece_at(u64 descriptor, int by_rows, int row, int k)
 {
     const u64 lead = distance(descriptor, 16), stride = distance(descriptor, 32);
-    const u64 at = distance(descriptor, 0) + (by_rows ? (u64)(k % 8) * 128 + (u64)(k / 8) * stride + (u64)(row % 64 / 8) * 16 + (u64)(row / 64) * lead
-                                                      : (u64)(row % 8) * 128 + (u64)(row / 8) * stride + (u64)(k / 8) * 16);
+    const u64 at =
+        distance(descriptor, 0) +
+        (by_rows ? (u64)(k % 8) * 128 + (u64)(k / 8) * stride + (u64)(row % 64 / 8) * 16 + (u64)(row / 64) * lead
+                 : (u64)(row % 8) * 128 + (u64)(row / 8) * stride + (u64)(k / 8) * 16);
     return at ^ (at >> 7 & 7) << 4;
 }
 
 /* `rows` rows from `first` on, or columns of B: x[row - first][k]; NULL: only what reads them is noted. */
-static void read_operand(const struct simt_warp *w, u32 pc, u64 descriptor, int by_rows, int first, int rows, u16 (*x)[DEPTH])
+static void read_operand(const struct simt_warp *w, u32 pc, u64 descriptor, int by_rows, int first, int rows,
+                         u16 (*x)[DEPTH])
 {
     const int down = by_rows ? 8 : 1, across = by_rows ? 1 : 8;
     u32 lane = 0;
     for (int r = 0; r < rows; r += down)
         for (int k = 0; k < DEPTH; k += across) {
-            const u16 *from = simt_shared_by_proxy(w, pc, lane++ % LANES, piece_at(descriptor, by_rows, first + r, k), 16);
+            const u16 *from =
+                simt_shared_by_proxy(w, pc, lane++ % LANES, piece_at(descriptor, by_rows, first + r, k), 16);
             for (int i = 0; x && i < 8; i++)
                 x[r + (by_rows ? i : 0)][k + (by_rows ? 0 : i)] = from[i];
         }

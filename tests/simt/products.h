@@ -1,12 +1,13 @@
 /* Products of matrices in shared memory that go on while their threads do: wgmma of PTX, HGMMA of machine code.
  *
- * What:    a warp's 16 rows of a product of 64 rows, by the arithmetic of RP_TC16. A product is computed at the wait that
- *          covers its group, as late as it may be (SHIM_LATE=0: at once), and reads shared memory then.
+ * What:    a warp's 16 rows of a product of 64 rows, by the arithmetic of RP_TC16. A product is computed at the wait
+ *          that covers its group, as late as it may be (SHIM_LATE=0: at once), and reads shared memory then.
  * Flow:    issue -> commit -> wait; products on the same sums are added in the order of their issue.
  * Found:   memory that was written without a fence of proxies (memory.c), or is written before the product is complete
- *          (races.c, and the bits); descriptors that mean nothing, or of which another warp of the warpgroup has another one.
- * Owner:   the executor, of the queue of each warp (simt_warp.products) and of its sums: it finds what touches a sum too
- *          early.
+ *          (races.c, and the bits); descriptors that mean nothing, or of which another warp of the warpgroup has
+ *          another one.
+ * Owner:   the executor, of the queue of each warp (simt_warp.products) and of its sums: it finds what touches a sum
+ *          too early.
  */
 #pragma once
 

@@ -1,12 +1,13 @@
 /* Accesses that nothing orders, whether or not the order that was run shows it.
  *
- * Shared memory: two threads touch a word, one of them writes, and between the two is neither a barrier of the block nor, within one warp, one
- * of the warp (a shuffle orders no memory), nor an mbarrier that orders them (barriers.c). Of each word the last write and the last readers
- * are kept; where a kernel has mbarriers, the last reader of each warp, with the time.
- * Global memory: the same for all threads of a launch. Blocks are ordered by release and acquire: a block has seen what another did before its
- * barrier n if one of its threads acquired, before this block's last barrier, what a thread of the other released after that barrier, directly
- * or through a third block. A relaxed load or atomic that returns what was released acquires it at the thread's next fence. A fence before a
- * relaxed store is not taken for a release. Atomics, relaxed accesses, acquires and releases of one word need no order among themselves; a
+ * Shared memory: two threads touch a word, one of them writes, and between the two is neither a barrier of the block
+ * nor, within one warp, one of the warp (a shuffle orders no memory), nor an mbarrier that orders them (barriers.c). Of
+ * each word the last write and the last readers are kept; where a kernel has mbarriers, the last reader of each warp,
+ * with the time. Global memory: the same for all threads of a launch. Blocks are ordered by release and acquire: a
+ * block has seen what another did before its barrier n if one of its threads acquired, before this block's last
+ * barrier, what a thread of the other released after that barrier, directly or through a third block. A relaxed load or
+ * atomic that returns what was released acquires it at the thread's next fence. A fence before a relaxed store is not
+ * taken for a release. Atomics, relaxed accesses, acquires and releases of one word need no order among themselves; a
  * plain access and one of them do. Of the atomics on a word the last one and the last one of another block are kept.
  */
 #include "tests/simt/simt.h"
@@ -87,7 +88,8 @@ const char *simt_race_shared(const struct simt_warp *w, u32 lane, u32 at, u32 by
     const int has_barriers = w->kernel->has_barriers;
     struct shared_word **of = &words[b->place];
     if (!*of)
-        *of = memset(simt_grow(NULL, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of), 0, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of);
+        *of = memset(simt_grow(NULL, (SHIM_SHARED_MAX / 4 + 4) * sizeof **of), 0,
+                     (SHIM_SHARED_MAX / 4 + 4) * sizeof **of);
     for (u32 done = 0; done < bytes; done += 4) {
         struct shared_word *x = &(*of)[(at + done) / 4];
         u8 touched = bytes_touched(at, bytes);
@@ -144,7 +146,8 @@ struct global_access {
     u8 bytes;
 };
 struct global_word {
-    struct global_access write, read, atomic, other_atomic; /* other_atomic: the last one of another block than the last */
+    /* other_atomic: the last one of another block than the last */
+    struct global_access write, read, atomic, other_atomic;
     u8 nc_read, nc_written;
 };
 #define PAGE_WORDS 1024
@@ -305,7 +308,8 @@ static int is_race(const struct simt_warp *w, u32 me, const struct global_access
     return 1;
 }
 
-const char *simt_race_global(const struct simt_warp *w, u32 lane, u64 address, u32 bytes, enum simt_access kind, u32 *other)
+const char *simt_race_global(const struct simt_warp *w, u32 lane, u64 address, u32 bytes, enum simt_access kind,
+                             u32 *other)
 {
     struct simt_block *b = w->block;
     const u32 me = w->first + lane;
@@ -317,7 +321,8 @@ const char *simt_race_global(const struct simt_warp *w, u32 lane, u64 address, u
         struct global_access now = {b->number + 1, b->barriers, w->epoch, (u16)me, bytes_touched(address, bytes)};
         if (is_race(w, me, &x->write, now.bytes, other))
             return "which another thread writes, and nothing orders them";
-        if (is_plain && (is_race(w, me, &x->atomic, now.bytes, other) || is_race(w, me, &x->other_atomic, now.bytes, other)))
+        if (is_plain &&
+            (is_race(w, me, &x->atomic, now.bytes, other) || is_race(w, me, &x->other_atomic, now.bytes, other)))
             return "which another thread changes atomically, and nothing orders them";
         if (kind != READ && is_race(w, me, &x->read, now.bytes, other))
             return "which another thread reads, and nothing orders them";

@@ -1,9 +1,13 @@
-/* Warps and blocks that execute compiled kernels: what the executor of PTX (tests/ptx) and that of machine code (tests/sass) share.
+/* Warps and blocks that execute compiled kernels: what the executor of PTX (tests/ptx) and that of machine code
+ * (tests/sass) share.
  *
- * What:    a warp is groups of threads that are at one instruction; a block is its warps and shared memory; several blocks are resident.
- * Flow:    shim_launch() (grid.c) -> simt_run_warp() of the executor until the warp has to wait -> groups.c, memory.c, races.c.
+ * What:    a warp is groups of threads that are at one instruction; a block is its warps and shared memory; several
+ *          blocks are resident.
+ * Flow:    shim_launch() (grid.c) -> simt_run_warp() of the executor until the warp has to wait -> groups.c, memory.c,
+ *          races.c.
  * Owner:   grid.c keeps blocks and registers of warps for the next launch; kernels live as long as the process.
- * Extend:  a check of memory goes into memory.c, which every access passes. An executor defines what is declared at the end.
+ * Extend:  a check of memory goes into memory.c, which every access passes. An executor defines what is declared at the
+ *          end.
  */
 #pragma once
 
@@ -22,7 +26,8 @@ typedef uint64_t u64;
 typedef int64_t s64;
 
 #define LANES 32
-/* A register of 32 bits is a row of 32 u32, one of 64 bits in PTX a row of 32 u64, a predicate one u32 with a bit for each lane. */
+/* A register of 32 bits is a row of 32 u32, one of 64 bits in PTX a row of 32 u64, a predicate one u32 with a bit for
+ * each lane. */
 #define SIMT_ROW ((u32)(4 * LANES))
 
 struct simt_kernel {
@@ -56,7 +61,8 @@ extern struct simt_kernel *simt_kernels;
 /* Threads of a warp at one instruction. */
 struct simt_group {
     u32 mask, pc;
-    enum { READY, AT_WARP, AT_BLOCK } state; /* AT_WARP: waits for other lanes; AT_BLOCK: complete, waits for other warps */
+    /* AT_WARP: waits for other lanes; AT_BLOCK: complete, waits for other warps */
+    enum { READY, AT_WARP, AT_BLOCK } state;
 };
 
 /* An asynchronous copy of a group of threads that has not landed. */
@@ -84,7 +90,8 @@ struct simt_warp {
     struct simt_products *products; /* that go on while the threads do (products.h), of a kernel that has_proxies */
     u64 launch;            /* that its registers were last filled for */
     u32 resumes;           /* lanes of the group that goes on first: its turn ended between two branches */
-    u32 waits_at, waits_pc; /* the mbarrier object whose phase was not complete when it looked last, else 0; and where */
+    /* the mbarrier object whose phase was not complete when it looked last, else 0; and where */
+    u32 waits_at, waits_pc;
 };
 
 /* The thread that wrote a word of shared memory last, + 1, and the fences of proxies that it had passed. */
@@ -139,10 +146,12 @@ extern struct simt_launch {
 } simt_launch;
 
 /* Ends the launch with a message that names block, thread and instruction. */
-_Noreturn void simt_fault(const struct simt_warp *w, u32 pc, int lane, const char *format, ...) __attribute__((format(printf, 4, 5)));
+_Noreturn void simt_fault(const struct simt_warp *w, u32 pc, int lane, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 void *simt_grow(void *p, size_t bytes); /* realloc() that cannot fail */
 char *simt_read_file(const char *path);
-const char *simt_setting(const char *name); /* "RACES": of the variable PTX_RACES or SASS_RACES; NULL if it is not set */
+/* "RACES": of the variable PTX_RACES or SASS_RACES; NULL if it is not set */
+const char *simt_setting(const char *name);
 char *simt_hits(const struct simt_kernel *k, int target); /* coverage.c: k->n marks */
 
 static inline u32 *simt_row32(const struct simt_warp *w, s32 place)
@@ -158,21 +167,26 @@ static inline u64 *simt_row64(const struct simt_warp *w, s32 place)
 /* ---- groups.c ---- */
 void simt_remove_group(struct simt_warp *w, int k);
 void simt_add_group(struct simt_warp *w, u32 mask, u32 pc);
-void simt_join_groups(struct simt_warp *w, int is_ready); /* groups at one instruction that are all ready, or all wait, become one */
-/* The group that runs next, and the instruction at which it stops: in lockstep the group that is furthest back, up to the next one. Lanes
- * `avoid`, which only look at memory, let others go first. -1: every group waits. */
+/* groups at one instruction that are all ready, or all wait, become one */
+void simt_join_groups(struct simt_warp *w, int is_ready);
+/* The group that runs next, and the instruction at which it stops: in lockstep the group that is furthest back, up to
+ * the next one. Lanes `avoid`, which only look at memory, let others go first. -1: every group waits. */
 int simt_next_group(struct simt_warp *w, u32 avoid, u32 *stop);
 void simt_split(struct simt_warp *w, struct simt_group *g); /* into single threads, if the launch does that */
-/* What the lanes of the mask get of a; how: 0 up, 1 down, 2 xor, 3 a lane. The result: a bit for each lane whose source is in range. */
-u32 simt_shuffle(const struct simt_warp *w, u32 pc, u32 mask, int how, const u32 *a, const u32 *b, const u32 *c, u32 *out);
+/* What the lanes of the mask get of a; how: 0 up, 1 down, 2 xor, 3 a lane. The result: a bit for each lane whose source
+ * is in range. */
+u32 simt_shuffle(const struct simt_warp *w, u32 pc, u32 mask, int how, const u32 *a, const u32 *b, const u32 *c,
+                 u32 *out);
 long simt_turn(void); /* instructions of a warp before other warps get a turn */
 
 /* ---- memory.c: where an address is, after every check; verb: "reads" ---- */
 /* OBSERVE: a relaxed load, or an atomic that returns what it found. BY_PROXY: a write of the asynchronous proxy. */
 enum simt_access { READ, WRITE, LAND, ATOMIC, OBSERVE, ACQUIRE, RELEASE, BY_PROXY };
 void *simt_global_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, const char *verb);
-void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind, const char *verb);
-void simt_check_order(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind, const char *verb);
+void *simt_shared_at(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind,
+                     const char *verb);
+void simt_check_order(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes, enum simt_access kind,
+                      const char *verb);
 /* For the asynchronous proxy: as above, and every byte was fenced by the thread that wrote it last. */
 void *simt_shared_by_proxy(const struct simt_warp *w, u32 pc, u32 lane, u64 address, u32 bytes);
 /* An asynchronous copy: the caller fills to, from and inside of the lanes m of the result, then starts it. */
@@ -193,7 +207,8 @@ int simt_barrier_is_complete(struct simt_warp *w, u32 pc, u32 lane, u64 address,
 /* Whether the asynchronous proxy sees that it is initialised. */
 void simt_barrier_check_proxy(const struct simt_warp *w, u32 pc, u32 lane, u64 address);
 void simt_barriers_stuck(const struct simt_block *b); /* returns if no warp waits for a phase */
-void simt_barriers_join(const struct simt_warp *w, u32 m); /* they were at a barrier of the warp, or its products have ended */
+/* they were at a barrier of the warp, or its products have ended */
+void simt_barriers_join(const struct simt_warp *w, u32 m);
 u32 simt_barriers_time(const struct simt_block *b);
 /* Whether what a thread did at a time is before what another one does now. */
 int simt_barriers_order(const struct simt_block *b, u32 before, u32 time, u32 after);
@@ -210,15 +225,18 @@ void simt_races_barrier(struct simt_block *b);  /* all threads of the block have
 void simt_races_fence(const struct simt_warp *w, u32 m);
 /* NULL, or what is wrong; *other: the other thread of the block, or the other block. */
 const char *simt_race_shared(const struct simt_warp *w, u32 lane, u32 at, u32 bytes, enum simt_access kind, u32 *other);
-const char *simt_race_global(const struct simt_warp *w, u32 lane, u64 address, u32 bytes, enum simt_access kind, u32 *other);
+const char *simt_race_global(const struct simt_warp *w, u32 lane, u64 address, u32 bytes, enum simt_access kind,
+                             u32 *other);
 /* ld.global.nc of what the same launch writes; always checked. */
 const char *simt_race_nc(u64 address, u32 bytes, int is_nc, int is_write);
 
 /* ---- what an executor defines ---- */
 extern const char simt_form[]; /* "PTX" or "SASS": of variables and messages */
-void simt_describe(const struct simt_kernel *k, u32 pc, char *out, size_t room); /* the instruction, where it is in the text */
+/* the instruction, where it is in the text */
+void simt_describe(const struct simt_kernel *k, u32 pc, char *out, size_t room);
 void simt_fill_registers(struct simt_warp *w); /* before a block starts: what the launch determines */
-/* Runs until the warp waits for its block, has returned, only looks at memory that other blocks change, or has used its turn. */
+/* Runs until the warp waits for its block, has returned, only looks at memory that other blocks change, or has used its
+ * turn. */
 enum simt_ran { RAN, ONLY_LOOKED };
 enum simt_ran simt_run_warp(struct simt_warp *w);
 _Noreturn void simt_refuse(const char *format, ...) __attribute__((format(printf, 1, 2))); /* names file and line */

@@ -1,12 +1,14 @@
 /* Copies of a box of a matrix from global to shared memory by the asynchronous proxy (cp.async.bulk.tensor, UTMALDG).
  *
- * What:    the matrix and the box are those of a map that the driver made (tests/shim/tensor_map.h). Lines of the box are 128
- *          bytes, swizzled: the piece of 16 bytes at an address is moved to address ^ (address / 128 % 8 * 16). What is outside
- *          of the matrix is zeros; the bytes that the mbarrier counts are always those of the whole box.
+ * What:    the matrix and the box are those of a map that the driver made (tests/shim/tensor_map.h). Lines of the box
+ *          are 128 bytes, swizzled: the piece of 16 bytes at an address is moved to address ^ (address / 128 % 8 * 16).
+ *          What is outside of the matrix is zeros; the bytes that the mbarrier counts are always those of the whole
+ *          box.
  * Flow:    issue -> the box is NaN -> a look at the mbarrier that finds it incomplete lands one copy, the newest first
  *          (SHIM_LATE=0: at once) -> the bytes are complete.
- * Found:   a map that no driver made; an mbarrier whose initialisation the proxy does not see; memory that was written without a
- *          fence of proxies (memory.c) or that others still use (races.c); a block that ends before its copies have landed.
+ * Found:   a map that no driver made; an mbarrier whose initialisation the proxy does not see; memory that was written
+ *          without a fence of proxies (memory.c) or that others still use (races.c); a block that ends before its
+ *          copies have landed.
  */
 #include "tests/shim/tensor_map.h"
 #include "tests/simt/simt.h"

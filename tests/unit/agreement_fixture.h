@@ -60,7 +60,8 @@ static void second_run(struct fx *x)
     fx_capture_both(x, "cpu", "model_name", json_string("Another | CPU"));
     rp_buf_fini(&x->steps);
     int64_t now = 7000000000;
-    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x->steps,
+                "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < 7; i++) {
         fx_step(&x->steps, i, 1, 3, now, 110000000 + 1000003 * (i % 3), i == 6 ? 2000000 : 0);
         now += 114000000;

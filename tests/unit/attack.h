@@ -1,13 +1,15 @@
 /* Attacks: what somebody does to a bundle, by name, which check has to see it first and with which exit status.
  *
  * What:    the verdict on one file, held against a row of a table.
- * Flow:    rows of test_attacks_*.c: a bundle made wrong on purpose at fx_path("attack") -> rp_verify() -> attack_expect().
+ * Flow:    rows of test_attacks_*.c: a bundle made wrong on purpose at fx_path("attack") -> rp_verify() ->
+ *          attack_expect().
  * Owner:   the caller's.
  * Extend:  an attack is a row with a name of its own, the check that must detect it and its exit status, in the file of
  *          its kind: form (frame, tar, names), seal (envelope, statement, key); signed again by the attacker: content,
  *          records, images, device, scale (mixed precision); of several ranks: world. Bundles that exhaust memory or
- *          time are in test_bombs.c, archives against verify.sh in tests/cli/verify/hostile_archives.sh. tests/bench/bundle_gen.c makes valid
- *          bundles of any size. A parser of untrusted input has a target in tests/fuzz/.
+ *          time are in test_bombs.c, archives against verify.sh in tests/cli/verify/hostile_archives.sh.
+ *          tests/bench/bundle_gen.c makes valid bundles of any size. A parser of untrusted input has a target in
+ *          tests/fuzz/.
  */
 #pragma once
 
@@ -50,10 +52,11 @@ static __attribute__((unused)) void attack_expect_named(const char *name, const 
     const int other_version = v.verdict == RP_VERDICT_OTHER_VERSION;
     while (first < RP_CHECK_COUNT && v.check[first].state != (other_version ? RP_CHECK_SKIPPED : RP_CHECK_FAILED))
         first++;
-    CHECK(first == (int)check, "%s: seen by '%s', not by '%s': %s", name, first < RP_CHECK_COUNT ? rp_check_name(first) : "nothing",
+    CHECK(first == (int)check, "%s: seen by '%s', not by '%s': %s", name,
+          first < RP_CHECK_COUNT ? rp_check_name(first) : "nothing",
           check < RP_CHECK_COUNT ? rp_check_name((int)check) : "nothing", err.msg);
-    CHECK((rc < 0 ? rp_exit_status(err.code) : 0) == status, "%s: status %d, not %d: %s", name, rc < 0 ? rp_exit_status(err.code) : 0, status,
-          err.msg);
+    CHECK((rc < 0 ? rp_exit_status(err.code) : 0) == status, "%s: status %d, not %d: %s", name,
+          rc < 0 ? rp_exit_status(err.code) : 0, status, err.msg);
     const enum rp_verdict verdict = status == rp_exit_status(RP_VERSION) ? RP_VERDICT_OTHER_VERSION
                                     : status                             ? RP_VERDICT_FAILED
                                                                          : RP_VERDICT_UNKNOWN_KEY;
@@ -174,10 +177,12 @@ static __attribute__((unused)) void attack_sign(struct rp_bundle *b, const json_
 }
 
 /* The sums of b as it is now, where they are not what is attacked, and their two signatures. */
-static __attribute__((unused)) void attack_sums(struct rp_bundle *b, const char *attacked, const struct rp_key_pair *key)
+static __attribute__((unused)) void attack_sums(struct rp_bundle *b, const char *attacked,
+                                                const struct rp_key_pair *key)
 {
     struct rp_err err;
-    struct rp_buf *sums = attack_bytes(b, "SHA256SUMS"), *sig = attack_bytes(b, "SHA256SUMS.sig"), *minisig = attack_bytes(b, "SHA256SUMS.minisig");
+    struct rp_buf *sums = attack_bytes(b, "SHA256SUMS"), *sig = attack_bytes(b, "SHA256SUMS.sig"),
+                  *minisig = attack_bytes(b, "SHA256SUMS.minisig");
     if (strcmp(attacked, "SHA256SUMS") != 0) {
         rp_buf_fini(sums);
         rp_bundle_sums(sums, b);

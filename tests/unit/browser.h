@@ -1,7 +1,8 @@
 /* A browser without a window, asked through its debugging pipe: NUL-ended JSON messages on descriptors 3 and 4.
  *
  * What:    Chromium, one page at a time; what it fetched and complained of is noted.
- * Flow:    browser_start(); browser_show(url); browser_ask(expression); browser_stop(). Every answer within 60 s, or the test fails.
+ * Flow:    browser_start(); browser_show(url); browser_ask(expression); browser_stop(). Every answer within 60 s, or
+ *          the test fails.
  * Owner:   answers belong to the caller.
  * Extend:  another question is another method of the DevTools protocol for browser_call().
  */
@@ -23,7 +24,8 @@ struct browser {
     int to, from, serial, loaded, dead;
     char session[80];
     struct rp_buf in;
-    int fetched, complaints; /* since the last browser_show(): requests but for the page itself, and console messages of level error */
+    /* since the last browser_show(): requests but for the page itself, and console messages of level error */
+    int fetched, complaints;
     char first[300];         /* of them */
 };
 
@@ -48,8 +50,9 @@ static int browser_start(struct browser *b, const char *profile)
         int null = open("/dev/null", O_RDWR), r = fcntl(in[0], F_DUPFD, 10), w = fcntl(out[1], F_DUPFD, 10);
         setpgid(0, 0);
         dup2(null, 0), dup2(null, 1), dup2(null, 2), dup2(r, 3), dup2(w, 4);
-        execl(browser_program(), "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-              "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--remote-debugging-pipe", dir,
+        execl(browser_program(), "chromium", "--headless=new", "--no-sandbox", "--disable-gpu",
+              "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+              "--disable-component-update", "--disable-sync", "--disable-extensions", "--remote-debugging-pipe", dir,
               "about:blank", (char *)NULL);
         _exit(127);
     }
@@ -75,7 +78,9 @@ static void browser_event(struct browser *b, const json_t *m)
         return;
     if (strcmp(method, "Page.loadEventFired") == 0)
         b->loaded = 1;
-    if (strcmp(method, "Network.requestWillBeSent") == 0 && strcmp(json_string_value(json_object_get(p, "type")) ? json_string_value(json_object_get(p, "type")) : "", "Document") != 0)
+    if (strcmp(method, "Network.requestWillBeSent") == 0 &&
+        strcmp(json_string_value(json_object_get(p, "type")) ? json_string_value(json_object_get(p, "type")) : "",
+               "Document") != 0)
         browser_note(b, &b->fetched, p);
     if (strcmp(method, "Runtime.exceptionThrown") == 0 || strcmp(method, "Page.javascriptDialogOpening") == 0)
         browser_note(b, &b->complaints, p);
@@ -132,7 +137,8 @@ static json_t *browser_call(struct browser *b, const char *method, json_t *param
             continue;
         }
         json_t *result = json_object_get(answer, "result");
-        CHECK(result, "%s: %s", method, json_string_value(json_object_get(json_object_get(answer, "error"), "message")));
+        CHECK(result, "%s: %s", method,
+              json_string_value(json_object_get(json_object_get(answer, "error"), "message")));
         return json_incref(result);
     }
 }
@@ -149,12 +155,14 @@ static int browser_lives(struct browser *b)
 
 static int browser_attach(struct browser *b)
 {
-    static const char *const enable[] = {"Page.enable", "Runtime.enable", "Log.enable", "Network.enable", "Accessibility.enable"};
+    static const char *const enable[] = {"Page.enable", "Runtime.enable", "Log.enable", "Network.enable",
+                                         "Accessibility.enable"};
     RP_JSON *target = browser_call(b, "Target.createTarget", json_pack("{s:s}", "url", "about:blank"));
     if (!target)
         return -1;
-    RP_JSON *to = browser_call(b, "Target.attachToTarget",
-                               json_pack("{s:s, s:b}", "targetId", json_string_value(json_object_get(target, "targetId")), "flatten", 1));
+    RP_JSON *to = browser_call(
+        b, "Target.attachToTarget",
+        json_pack("{s:s, s:b}", "targetId", json_string_value(json_object_get(target, "targetId")), "flatten", 1));
     const char *session = json_string_value(json_object_get(to, "sessionId"));
     if (!session)
         return -1;
@@ -167,11 +175,14 @@ static int browser_attach(struct browser *b)
 /* In a window of that width, by day or by night; returns when it is loaded. */
 static void browser_show(struct browser *b, const char *url, int width, int dark)
 {
-    json_decref(browser_call(b, "Emulation.setDeviceMetricsOverride",
-                             json_pack("{s:i, s:i, s:i, s:b}", "width", width, "height", 900, "deviceScaleFactor", 1, "mobile", 0)));
-    json_decref(browser_call(b, "Emulation.setScrollbarsHidden", json_pack("{s:b}", "hidden", 1))); /* or pictures lose the right margin */
-    json_decref(browser_call(b, "Emulation.setEmulatedMedia",
-                             json_pack("{s:[{s:s, s:s}]}", "features", "name", "prefers-color-scheme", "value", dark ? "dark" : "light")));
+    json_decref(browser_call(
+        b, "Emulation.setDeviceMetricsOverride",
+        json_pack("{s:i, s:i, s:i, s:b}", "width", width, "height", 900, "deviceScaleFactor", 1, "mobile", 0)));
+    /* or pictures lose the right margin */
+    json_decref(browser_call(b, "Emulation.setScrollbarsHidden", json_pack("{s:b}", "hidden", 1)));
+    json_decref(browser_call(
+        b, "Emulation.setEmulatedMedia",
+        json_pack("{s:[{s:s, s:s}]}", "features", "name", "prefers-color-scheme", "value", dark ? "dark" : "light")));
     b->fetched = b->complaints = b->loaded = 0;
     *b->first = 0;
     json_decref(browser_call(b, "Page.navigate", json_pack("{s:s}", "url", url)));
@@ -184,7 +195,8 @@ static void browser_show(struct browser *b, const char *url, int width, int dark
 /* The value of an expression; the page's policy does not bind what asks from outside. */
 static json_t *browser_ask(struct browser *b, const char *expression)
 {
-    RP_JSON *answer = browser_call(b, "Runtime.evaluate", json_pack("{s:s, s:b}", "expression", expression, "returnByValue", 1));
+    RP_JSON *answer =
+        browser_call(b, "Runtime.evaluate", json_pack("{s:s, s:b}", "expression", expression, "returnByValue", 1));
     const json_t *thrown = json_object_get(answer, "exceptionDetails");
     CHECK(!thrown, "%s", json_string_value(json_object_get(json_object_get(thrown, "exception"), "description")));
     return json_incref(json_object_get(json_object_get(answer, "result"), "value"));
@@ -195,9 +207,11 @@ static __attribute__((unused)) void browser_picture(struct browser *b, const cha
 {
     struct rp_err err;
     RP_BUF png = {0};
-    RP_JSON *shot = browser_call(b, "Page.captureScreenshot", json_pack("{s:s, s:b}", "format", "png", "captureBeyondViewport", 1));
+    RP_JSON *shot =
+        browser_call(b, "Page.captureScreenshot", json_pack("{s:s, s:b}", "format", "png", "captureBeyondViewport", 1));
     const char *data = json_string_value(json_object_get(shot, "data"));
-    int failed = !data || rp_unbase64(&png, data, strlen(data)) < 0 || rp_write_file(path, png.data, png.size, 0644, &err) < 0;
+    int failed =
+        !data || rp_unbase64(&png, data, strlen(data)) < 0 || rp_write_file(path, png.data, png.size, 0644, &err) < 0;
     CHECK(!failed, "no picture '%s'", path);
 }
 

@@ -199,8 +199,8 @@ static __attribute__((unused)) json_t *fx_process(int first_rank, int ranks, int
                                                   int64_t error_ns)
 {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:{s:i, s:I, s:I}}", "first_rank", first_rank, "ranks", ranks, "host",
-                     node, "network_namespace", node, "local_rank", 0, "clock", "wall_ns", 0, "monotonic_ns", (json_int_t)ahead_ns,
-                     "error_ns", (json_int_t)error_ns);
+                     node, "network_namespace", node, "local_rank", 0, "clock", "wall_ns", 0, "monotonic_ns",
+                     (json_int_t)ahead_ns, "error_ns", (json_int_t)error_ns);
 }
 
 /* One of each node. */
@@ -277,7 +277,9 @@ static json_t *fx_hello(const struct fx *x, int rank)
     if (json_object_get(device, "index") && rp_is_mixed(rp_recipe_numerics(&x->recipe))) {
         char sums[RP_SHA256_HEX];
         rp_tc_probe_digest(sums, rp_recipe_numerics(&x->recipe));
-        json_object_set_new(device, "tensor_core", json_pack("{s:s, s:s, s:i, s:s}", "outcome", "proved", "sums_sha256", sums, "edges", 0, "instruction", "mma"));
+        json_object_set_new(device, "tensor_core",
+                            json_pack("{s:s, s:s, s:i, s:s}", "outcome", "proved", "sums_sha256", sums, "edges", 0,
+                                      "instruction", "mma"));
     }
     return json_pack("{s:o}", "device", device);
 }
@@ -388,8 +390,8 @@ static int fx_figures(struct rp_figures *out, struct rp_run *r, const struct fx 
         struct rp_telemetry t;
         if (!is->size)
             continue;
-        if (rp_telemetry_parse(&t, RP_OF_RANK(i, ".telemetry.jsonl"), rp_telemetry_most(fx_ranks(x)), is->data, is->size,
-                               err) < 0)
+        if (rp_telemetry_parse(&t, RP_OF_RANK(i, ".telemetry.jsonl"), rp_telemetry_most(fx_ranks(x)), is->data,
+                               is->size, err) < 0)
             return -1;
         rp_derive_telemetry(out, i, &t, &r->ranks.share[i]);
         rp_telemetry_fini(&t);
@@ -531,7 +533,8 @@ static __attribute__((unused)) void fx_set(struct fx *x, const char *const *set)
     while (set[n])
         n++;
     rp_recipe_fini(&x->recipe);
-    CHECK(rp_recipe_parse(&x->recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, n, &err) == 0, "%s", err.msg);
+    CHECK(rp_recipe_parse(&x->recipe, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", set, n, &err) == 0, "%s",
+          err.msg);
 }
 #define FX_SET(x, ...) fx_set(x, (const char *const[]){__VA_ARGS__, NULL})
 

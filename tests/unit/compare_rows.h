@@ -16,10 +16,13 @@ static __attribute__((unused)) void set(struct rp_result *row, const char *key, 
 /* Everything known, as of a verified bundle. */
 static __attribute__((unused)) struct rp_result *complete(struct rp_rows *rows)
 {
-    static const char *const values[][2] = {
-        {"model", "bert-base"}, {"task", "pre-training"}, {"sequence_length", "128"}, {"precision", "fp32"}, {"batch_per_device", "32"},
-        {"accumulation", "1"}, {"optimizer", "adamw"}, {"clipping", "none"}, {"dropout", "0.1"}, {"data", "d"}, {"timed_window", "w"},
-        {"estimator", "e"}, {"padding", "p"}, {"device_model", "x"}, {"devices", "1"}, {"nodes", "1"}, {"clocks", "c"}, {"framework", "f"}};
+    static const char *const values[][2] = {{"model", "bert-base"}, {"task", "pre-training"},
+                                            {"sequence_length", "128"}, {"precision", "fp32"},
+                                            {"batch_per_device", "32"}, {"accumulation", "1"}, {"optimizer", "adamw"},
+                                            {"clipping", "none"}, {"dropout", "0.1"}, {"data", "d"},
+                                            {"timed_window", "w"}, {"estimator", "e"}, {"padding", "p"},
+                                            {"device_model", "x"}, {"devices", "1"}, {"nodes", "1"}, {"clocks", "c"},
+                                            {"framework", "f"}};
     struct rp_result *row = rp_rows_add(rows);
     double samples[8] = {100, 101, 99, 100, 102, 98, 100, 100};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)

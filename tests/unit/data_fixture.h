@@ -26,8 +26,8 @@ enum { BERT_FIELDS = 7 };
     }
 static const struct rp_sample_field small_fields[BERT_FIELDS] = BERT_WANTS(SEQ, PREDICTIONS, VOCAB);
 
-static inline struct rp_dataset *open_bert(const char *path, const struct rp_sample_field *field, int shuffle, uint64_t seed,
-                                                            struct rp_err *err)
+static inline struct rp_dataset *open_bert(const char *path, const struct rp_sample_field *field, int shuffle,
+                                           uint64_t seed, struct rp_err *err)
 {
     const struct rp_data_opts o = {.shuffle = shuffle, .seed = seed};
     return rp_data_format_find("bert_tfrecord")->open(path, field ? field : small_fields, BERT_FIELDS, &o, err);
@@ -54,7 +54,8 @@ static inline int64_t fact(const struct rp_data_check *c, const char *name)
 }
 
 struct sample {
-    int64_t ids[SEQ + 2], mask[SEQ + 2], segments[SEQ + 2], positions[PREDICTIONS + 2], labels[PREDICTIONS + 2], next[2];
+    int64_t ids[SEQ + 2], mask[SEQ + 2], segments[SEQ + 2], positions[PREDICTIONS + 2], labels[PREDICTIONS + 2],
+        next[2];
     float weights[PREDICTIONS + 2];
     struct rp_example_field field[7];
 };

@@ -25,7 +25,10 @@ static void env_count(struct env_counts *c, json_t *at)
         json_object_foreach (at, name, child)
             env_count(c, child);
     else
-        ++*(!strcmp(state, "ok") ? &c->ok : !strcmp(state, "absent") ? &c->absent : !strcmp(state, "denied") ? &c->denied : &c->error);
+        ++*(!strcmp(state, "ok")       ? &c->ok
+            : !strcmp(state, "absent") ? &c->absent
+            : !strcmp(state, "denied") ? &c->denied
+                                       : &c->error);
 }
 
 /* NULL, or what is wrong; counts of values by state. */

@@ -21,21 +21,22 @@ static __attribute__((unused)) void git_script(const char *script)
     if (!*one) {
         snprintf(one, sizeof one, "%s", scratch_new());
         setenv("ONE", one, 1);
-        git_script("cd \"$ONE\"; git init -q -b trunk r; cd r; echo 1 >a; echo 1 >b; git add a b; git commit -q -m one");
+        git_script(
+            "cd \"$ONE\"; git init -q -b trunk r; cd r; echo 1 >a; echo 1 >b; git add a b; git commit -q -m one");
     }
     snprintf(home, sizeof home, "%s", scratch_new());
     setenv("HOME", home, 1);
-    RP_FREE char *command =
-        rp_asprintf("cd %s && export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a "
-                    "GIT_COMMITTER_EMAIL=a@b GIT_ALLOW_PROTOCOL=file; unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; set -e; "
-                    "{ %s\n} >log 2>&1",
-                    home, script);
+    RP_FREE char *command = rp_asprintf(
+        "cd %s && export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a "
+        "GIT_COMMITTER_EMAIL=a@b GIT_ALLOW_PROTOCOL=file; unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE; set -e; "
+        "{ %s\n} >log 2>&1",
+        home, script);
     CHECK(system(command) == 0, "the script failed: %s", script);
 }
 
 #define REPOSITORY "cp -a \"$ONE/r\" r; cd r; git update-index -q --refresh; "
-#define NEEDS_GIT()                                                                                                                        \
-    if (system("git --version >/dev/null 2>&1") != 0)                                                                                      \
+#define NEEDS_GIT()                                                                                                    \
+    if (system("git --version >/dev/null 2>&1") != 0)                                                                  \
     SKIP("no git here to make repositories with")
 
 static __attribute__((unused)) json_t *capture(const char *below, const char **repos)

@@ -44,7 +44,8 @@ static void make_entry(const char *root, const char *head, const struct rp_buf *
 {
     char *spec = strchr(head, ' ');
     RP_FREE char *path = rp_asprintf("%s%.*s", root, spec ? (int)(spec - head) : (int)strlen(head), head);
-    const char *words = spec ? spec : "", *arrow = strstr(words, " -> "), *hex = strstr(words, "hex="), *fill = strstr(words, "fill=");
+    const char *words = spec ? spec : "", *arrow = strstr(words, " -> "), *hex = strstr(words, "hex="),
+               *fill = strstr(words, "fill=");
     mode_t mode = strstr(words, "mode=000") ? 0 : 0644;
     make_parents(path);
     if (arrow) {

@@ -1,4 +1,5 @@
-/* Shared by the tests of images: pictures without a pattern that a mistake could hide behind, as pixels and as JPEG bytes.
+/* Shared by the tests of images: pictures without a pattern that a mistake could hide behind, as pixels and as JPEG
+ * bytes.
  *
  * What:    noise over ramps, so that neighbours differ; encoded in any form that rp_jpeg_write() knows.
  * Extend:  include after tap.h.
@@ -20,7 +21,8 @@ static inline uint8_t *noisy_pixels(int width, int height, int components, uint3
 {
     uint8_t *p = rp_alloc((size_t)width * (size_t)height * (size_t)components + 16);
     for (int i = 0; i < width * height * components; i++)
-        p[i] = (uint8_t)((i / components % width * 3 + i / components / width * 2 + (int)(next_random(&seed) >> 25)) & 255);
+        p[i] = (uint8_t)((i / components % width * 3 + i / components / width * 2 + (int)(next_random(&seed) >> 25)) &
+                         255);
     return p;
 }
 

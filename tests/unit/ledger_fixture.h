@@ -56,8 +56,10 @@ static __attribute__((unused)) const struct rp_key_pair *ledger_key(const char *
 }
 
 /* By a process that ends at once: the run is not in progress afterwards. */
-static __attribute__((unused)) int append_as(const char *path, enum rp_ledger_event e, const struct rp_ledger_ref *start, json_t *fields,
-                     const struct rp_key_pair *key, struct rp_ledger_ref *mark, struct rp_err *err)
+static __attribute__((unused)) int append_as(const char *path, enum rp_ledger_event e,
+                                             const struct rp_ledger_ref *start, json_t *fields,
+                                             const struct rp_key_pair *key, struct rp_ledger_ref *mark,
+                                             struct rp_err *err)
 {
     struct rp_ledger_writer w = {.path = path, .named = 1, .key = key, .running = -1};
     int failed = rp_ledger_append(&w, e, start, fields, mark, err);
@@ -65,7 +67,8 @@ static __attribute__((unused)) int append_as(const char *path, enum rp_ledger_ev
     return failed;
 }
 
-static __attribute__((unused)) int append_of(const char *path, enum rp_ledger_event e, const char *recipe, int64_t run, struct rp_ledger_ref *mark, struct rp_err *err)
+static __attribute__((unused)) int append_of(const char *path, enum rp_ledger_event e, const char *recipe, int64_t run,
+                                             struct rp_ledger_ref *mark, struct rp_err *err)
 {
     struct rp_ledger_ref start = {0};
     json_t *fields = json_pack("{s:s, s:s}", "recipe", recipe, "recipe_name", "tiny.yaml");

@@ -1,6 +1,7 @@
 /* Ranks as threads of one process, connected by sockets.
  *
- * What:    mesh_world_init() listens for every rank; mesh_world_run() opens a communicator in a thread for each and calls a function.
+ * What:    mesh_world_init() listens for every rank; mesh_world_run() opens a communicator in a thread for each and
+ *          calls a function.
  * Flow:    layout, hosts, options -> threads -> a result, an error and statistics of each rank.
  */
 #pragma once
@@ -52,8 +53,8 @@ __attribute__((unused)) static struct mesh_world *mesh_world_new(struct rp_degre
         RP_BUG_IF(fd < 0);
         w->peers[i] = (struct rp_mesh_peer){"127.0.0.1", port, host ? host[i] : 0};
         w->ranks[i].world = w;
-        w->ranks[i].opts = (struct rp_mesh_opts){
-            .rank = i, .layout = layout, .ranks = w->peers, .key = mesh_key, .job = "job-1", .listener = fd, .open_s = 60, .silence_s = 60};
+        w->ranks[i].opts = (struct rp_mesh_opts){.rank = i, .layout = layout, .ranks = w->peers, .key = mesh_key,
+                                                 .job = "job-1", .listener = fd, .open_s = 60, .silence_s = 60};
     }
     return w;
 }
@@ -81,7 +82,8 @@ __attribute__((unused)) static void mesh_rank_start(struct mesh_rank *r)
     RP_BUG_IF(pthread_create(&r->thread, NULL, mesh_rank_thread, r) != 0);
 }
 
-__attribute__((unused)) static void mesh_world_run(struct mesh_world *w, int (*run)(struct rp_comm *c, void *arg, struct rp_err *err), void *arg)
+__attribute__((unused)) static void
+mesh_world_run(struct mesh_world *w, int (*run)(struct rp_comm *c, void *arg, struct rp_err *err), void *arg)
 {
     w->run = run;
     w->arg = arg;

@@ -1,11 +1,12 @@
 /* A device that keeps stored tensors in 16 bits, as GPUs do, and whose operations are the definitions.
  *
- * What:    narrow_backend, narrow_ops(): every operation on a stored tensor reads it into fp32 numbers, has the definition
- *          compute with these, and keeps the 16 bits of the results. Mixed precision alone.
- * Flow:    fixture_device_for(.., "narrow", ..): what addresses of stored tensors, their sizes and exchanges assume of an
- *          element of 4 bytes shows as other bits, or to the address sanitizer.
+ * What:    narrow_backend, narrow_ops(): every operation on a stored tensor reads it into fp32 numbers, has the
+ *          definition compute with these, and keeps the 16 bits of the results. Mixed precision alone.
+ * Flow:    fixture_device_for(.., "narrow", ..): what addresses of stored tensors, their sizes and exchanges assume of
+ *          an element of 4 bytes shows as other bits, or to the address sanitizer.
  * Owner:   nothing is kept between operations.
- * Extend:  an operation on stored tensors is in ops/stored_calls.inc.h; without it, its definition reads 16-bit values as floats.
+ * Extend:  an operation on stored tensors is in ops/stored_calls.inc.h; without it, its definition reads 16-bit values
+ *          as floats.
  */
 #pragma once
 
@@ -36,7 +37,8 @@ struct stored_call {
 static inline struct stored_call stored_begin(struct rp_dev *dev)
 {
     RP_BUG_IF(!rp_is_mixed(dev->numerics) || dev->stored_bytes != sizeof(uint16_t));
-    return (struct stored_call){.ops = &rp_reference_ops, .dev = dev, .format = rp_arithmetic_of(dev->numerics)->format};
+    return (struct stored_call){
+        .ops = &rp_reference_ops, .dev = dev, .format = rp_arithmetic_of(dev->numerics)->format};
 }
 
 /* n elements from `at` on; in place: a tensor that was named before. */

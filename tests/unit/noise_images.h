@@ -1,14 +1,16 @@
-/* Shared by the tests that train ResNet without files: images of noise, and an opened trainer from the text of a recipe.
+/* Shared by the tests that train ResNet without files: images of noise, and an opened trainer from the text of a
+ * recipe.
  *
- * What:    noise_format, whose sample i has pixels from a generator that begins at i and label i mod 7; noise_train_open().
+ * What:    noise_format, whose sample i has pixels from a generator that begins at i and label i mod 7;
+ *          noise_train_open().
  * Owner:   the test closes what it opens: noise_train_close().
  */
 #pragma once
 
 #include "tests/unit/train_fixture.h"
 
-FIXTURE struct rp_dataset *noise_open(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
-                                      struct rp_err *err);
+FIXTURE struct rp_dataset *noise_open(const char *path, const struct rp_sample_field *field, int fields,
+                                      const struct rp_data_opts *o, struct rp_err *err);
 
 FIXTURE void noise_close(struct rp_dataset *d)
 {
@@ -33,10 +35,11 @@ FIXTURE int noise_get(struct rp_dataset *d, int64_t sample, void *const *row, st
     return 0;
 }
 
-static const struct rp_data_format noise_format = {.name = "noise", .open = noise_open, .close = noise_close, .get = noise_get};
+static const struct rp_data_format noise_format = {
+    .name = "noise", .open = noise_open, .close = noise_close, .get = noise_get};
 
-FIXTURE struct rp_dataset *noise_open(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
-                                      struct rp_err *err)
+FIXTURE struct rp_dataset *noise_open(const char *path, const struct rp_sample_field *field, int fields,
+                                      const struct rp_data_opts *o, struct rp_err *err)
 {
     struct noise *s = rp_alloc(sizeof *s);
     (void)path, (void)fields, (void)o, (void)err;
@@ -61,7 +64,9 @@ FIXTURE void noise_train_open(struct noise_train *n, const char *yaml, struct rp
         return;
     n->dev = fixture_device("reference", 1, 1, 1);
     if (rp_train_size(&n->plan, &n->recipe, NULL, n->dev->backend, &(struct rp_device_opts){0}, err) == 0)
-        n->t = rp_train_open(&(struct rp_train_opts){.recipe = &n->recipe, .plan = &n->plan, .dev = n->dev, .format = &noise_format}, err);
+        n->t = rp_train_open(
+            &(struct rp_train_opts){.recipe = &n->recipe, .plan = &n->plan, .dev = n->dev, .format = &noise_format},
+            err);
 }
 
 FIXTURE void noise_train_close(struct noise_train *n)

@@ -58,7 +58,8 @@ static inline void ranks_wait(struct ranks_world *w)
 }
 
 /* One message of each direction and pair at a time: the next one waits until it was taken. */
-static inline int ranks_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+static inline int ranks_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n,
+                                 struct rp_err *err)
 {
     struct ranks_world *w = ((struct ranks_duplicate *)c)->world; /* both begin alike */
     const int own = c->rank[RP_GROUP_WORLD];
@@ -67,7 +68,8 @@ static inline int ranks_exchange(struct rp_comm *c, enum rp_group g, const struc
     pthread_mutex_lock(&w->lock);
     while (left && !w->failed) {
         int moved = 0;
-        char busy[2][RANKS_MAX] = {{0}}; /* a transfer before, in the same direction with the same peer, is not complete */
+        /* a transfer before, in the same direction with the same peer, is not complete */
+        char busy[2][RANKS_MAX] = {{0}};
         for (int i = 0; i < n; i++) {
             const int peer = rp_comm_world_rank(c, g, t[i].peer);
             struct ranks_message *box = t[i].send ? &w->box[own][peer] : &w->box[peer][own];
@@ -85,8 +87,8 @@ static inline int ranks_exchange(struct rp_comm *c, enum rp_group g, const struc
             } else if (!t[i].send && box->sent) {
                 if (box->sent->bytes != t[i].bytes) {
                     w->failed = 1;
-                    (void)rp_fail(err, RP_MISMATCH, "rank %d sent %zu bytes to rank %d, which expected %zu", peer, box->sent->bytes, own,
-                                  t[i].bytes);
+                    (void)rp_fail(err, RP_MISMATCH, "rank %d sent %zu bytes to rank %d, which expected %zu", peer,
+                                  box->sent->bytes, own, t[i].bytes);
                     break;
                 }
                 memcpy(t[i].data, box->sent->data, t[i].bytes);
@@ -140,8 +142,8 @@ static inline void *ranks_thread(void *arg)
 }
 
 /* host: number of each rank's host, or NULL. -1 with the error of the first rank that failed. */
-static inline int ranks_run(struct rp_degrees layout, const int *host, int (*run)(struct rp_comm *c, void *arg, struct rp_err *err), void *arg,
-                            struct rp_err *err)
+static inline int ranks_run(struct rp_degrees layout, const int *host,
+                            int (*run)(struct rp_comm *c, void *arg, struct rp_err *err), void *arg, struct rp_err *err)
 {
     static const struct rp_comm_ops op = {.exchange = ranks_exchange, .close = ranks_close,
                                            .duplicate = ranks_duplicate};
@@ -149,7 +151,8 @@ static inline int ranks_run(struct rp_degrees layout, const int *host, int (*run
     RP_BUG_IF(n > RANKS_MAX);
     struct ranks_world *w = rp_alloc(sizeof *w);
     struct ranks_comm *c = rp_alloc((size_t)n * sizeof *c);
-    *w = (struct ranks_world){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .size = n, .run = run, .arg = arg};
+    *w = (struct ranks_world){
+        .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .size = n, .run = run, .arg = arg};
     int failed = 0;
     for (int i = 0; i < n; i++) {
         c[i] = (struct ranks_comm){.comm = {.op = &op, .transport = "threads", .host = host}, .world = w};

@@ -38,13 +38,14 @@ __attribute__((constructor)) static void worker(int argc, char **argv)
     exit(rp_worker_main(RP_PROCESS_FD));
 }
 
-static const char yaml[] = "model: {vocab_size: 2048, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
-                           "max_position_embeddings: 16}\n"
-                           "task: {seq_length: 16, max_predictions_per_seq: 2}\n"
-                           "train: {batch_size: 2}\n"
-                           "evidence: {state_root_every: 2}\n"
-                           "run: {threads: 1}\n"
-                           "measure: {warmup_steps: 1, timed_steps: 2, repeats: 1}\n";
+static const char yaml[] =
+    "model: {vocab_size: 2048, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
+    "max_position_embeddings: 16}\n"
+    "task: {seq_length: 16, max_predictions_per_seq: 2}\n"
+    "train: {batch_size: 2}\n"
+    "evidence: {state_root_every: 2}\n"
+    "run: {threads: 1}\n"
+    "measure: {warmup_steps: 1, timed_steps: 2, repeats: 1}\n";
 
 static const char *root_key; /* of the runs of work(): NULL, or as of a replication */
 static int64_t first_step;   /* of the run: its number for step 0 of work() */
@@ -58,14 +59,17 @@ struct real {
     const char *middle, *last; /* files of its states after two steps and at the end */
 };
 
-/* So many steps (0: all) through the worker, saving to `save`; the records, and what the worker says last (owned by the caller). */
-static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const char *save, struct rp_buf *out, struct rp_err *err)
+/* So many steps (0: all) through the worker, saving to `save`; the records, and what the worker says last (owned by the
+ * caller). */
+static json_t *work(struct rp_recipe *r, const char *data, int64_t steps, const char *save, struct rp_buf *out,
+                    struct rp_err *err)
 {
     struct rp_process w;
     json_t *done = NULL;
     if (rp_recipe_set(r, "run.save", save, RP_FROM_COMMAND_LINE, err) < 0)
         return NULL;
-    struct rp_job job = {.recipe = r, .backend = &rp_backend_cpu, .data = (char *)data, .batch = 2, .first = first_step, .steps = steps, .root_key = root_key};
+    struct rp_job job = {.recipe = r, .backend = &rp_backend_cpu, .data = (char *)data, .batch = 2, .first = first_step,
+                         .steps = steps, .root_key = root_key};
     RP_JSON *body = rp_job_encode(&job);
     if (rp_worker_start(&w, body, err) < 0)
         return NULL;
@@ -92,13 +96,16 @@ static int train(struct real *x, struct rp_err *err)
 {
     struct rp_data_set set;
     RP_BUF two = {0};
-    RP_FREE char *setting = rp_asprintf("data.path=%s", x->data), *save = fx_path(x->last), *middle = fx_path(x->middle);
+    RP_FREE char *setting = rp_asprintf("data.path=%s", x->data), *save = fx_path(x->last),
+                 *middle = fx_path(x->middle);
     const char *sets[] = {setting, x->setting};
-    if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, x->setting ? 2 : 1, err) < 0 || rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
+    if (rp_recipe_parse(&x->recipe, yaml, sizeof yaml - 1, "small.yaml", "cpu", sets, x->setting ? 2 : 1, err) < 0 ||
+        rp_data_prepare(&x->recipe, NULL, &set, err) < 0)
         return -1;
     const struct rp_plan plan = fx_plan(&x->recipe, NULL);
     RP_JSON *data = json_pack("{s:b, s:s}", "pinned", 0, "digest", set.digest);
-    RP_JSON *half = work(&x->recipe, set.path, 2, middle, &two, err), *done = half ? work(&x->recipe, set.path, 0, save, &x->steps, err) : NULL;
+    RP_JSON *half = work(&x->recipe, set.path, 2, middle, &two, err),
+            *done = half ? work(&x->recipe, set.path, 0, save, &x->steps, err) : NULL;
     if (!done)
         return -1;
     const json_t *hello[] = {NULL}, *last[] = {done};
@@ -138,7 +145,8 @@ static struct real *real(void)
 {
     struct real *x = &x_real;
     struct rp_err err = {0};
-    struct rp_make_opts o = {.seed = 5, .sequences = 32, .seq_length = 16, .max_predictions_per_seq = 2, .vocab_size = 2048, .shards = 1};
+    struct rp_make_opts o = {
+        .seed = 5, .sequences = 32, .seq_length = 16, .max_predictions_per_seq = 2, .vocab_size = 2048, .shards = 1};
     if (x->facts)
         return x;
     RP_FREE char *cache = fx_path("cache");
@@ -168,7 +176,8 @@ static int replay_with(struct rp_replay_result *r, const json_t *facts, const ch
     return failed;
 }
 
-static __attribute__((unused)) int replay(struct rp_replay_result *r, const json_t *facts, const char *steps, int64_t n, struct rp_err *err)
+static __attribute__((unused)) int replay(struct rp_replay_result *r, const json_t *facts, const char *steps, int64_t n,
+                                          struct rp_err *err)
 {
     struct rp_replay_opts o = {.steps = n, .data = real()->data, .threads = 1};
     return replay_with(r, facts, steps, &o, err);
@@ -180,13 +189,15 @@ static __attribute__((unused)) struct real *changed(const char *setting)
     struct real *x = &x_changed;
     struct rp_err err = {0};
     if (!x->facts) {
-        *x = (struct real){.setting = setting, .middle = "changed.safetensors", .last = "changed_last.safetensors", .data = real()->data};
+        *x = (struct real){.setting = setting, .middle = "changed.safetensors", .last = "changed_last.safetensors",
+                           .data = real()->data};
         CHECK(train(x, &err) == 0, "%s", err.msg);
     }
     return x;
 }
 
-/* The records with the n-th hex text after `key` changed: of a number the last digit, so that the parts of a loss still add up to it. */
+/* The records with the n-th hex text after `key` changed: of a number the last digit, so that the parts of a loss still
+ * add up to it. */
 static __attribute__((unused)) char *bent_records(const struct real *x, const char *key, int n)
 {
     char *text = rp_strdup(x->steps.data), *at = text;

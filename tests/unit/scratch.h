@@ -1,6 +1,7 @@
 /* Files of a test in a directory of its own, which is removed when the program ends.
  *
- * What:    scratch_dir(); scratch("name") -> a path in it; scratch_new() -> a new directory in it; put_file() writes a file.
+ * What:    scratch_dir(); scratch("name") -> a path in it; scratch_new() -> a new directory in it; put_file() writes a
+ *          file.
  * Owner:   static storage of the test program. scratch_in may name another place than $TMPDIR before the first call.
  */
 #pragma once

@@ -95,14 +95,17 @@ static void countersign(const char *file, const char *to)
     struct rp_bundle b;
     RP_BUF envelope = {0}, pem = {0}, packed = {0};
     RP_FREE char *path = fx_path(file), *path_to = fx_path(to);
-    struct rp_countersignature c = {.role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
+    struct rp_countersignature c = {
+        .role = "replicator", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "seen " EVIL};
     FX_KEY *k = fx_key("carol.pem");
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
-    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s",
+          err.msg);
     rp_key_public_pem(k, &pem);
     fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
     fx_add(&b, "signatures/0.pem", pem.data, pem.size);
-    CHECK(rp_bundle_pack(&b, &packed, &err) == 0 && rp_write_file(path_to, packed.data, packed.size, 0644, &err) == 0, "%s", err.msg);
+    CHECK(rp_bundle_pack(&b, &packed, &err) == 0 && rp_write_file(path_to, packed.data, packed.size, 0644, &err) == 0,
+          "%s", err.msg);
     rp_bundle_fini(&b);
 }
 
@@ -128,8 +131,10 @@ static __attribute__((unused)) void make_bundles(void)
     say_ledger(&x, &mark);
     seal_second(&x);
     show(&second, "second.zst", NULL, NULL);
-    append(ledger_file, RP_LEDGER_SEALED, json_pack("{s:s, s:{s:s, s:s}}", "recipe", recipe, "bundle", "name", "second.zst", "statement",
-                                                    second.v.statement), &mark);
+    append(ledger_file, RP_LEDGER_SEALED,
+           json_pack("{s:s, s:{s:s, s:s}}", "recipe", recipe, "bundle", "name", "second.zst", "statement",
+                     second.v.statement),
+           &mark);
     shown_fini(&second);
     fx_fini(&x);
     countersign("second.zst", "signed.zst");

@@ -1,12 +1,14 @@
 /* Unit tests: a file of TEST(name) { ... } is a whole program that prints TAP.
  *
- * What:    CHECK(condition) or CHECK(condition, "format", ...) notes a failure and goes on; CHECK_STR compares texts; SKIP(reason) leaves
- *          the test. Arguments of the program select tests by a part of their name.
- *          SAID(text) compares a message with the next line of the test in tests/unit/words/PROGRAM.txt, so that no test repeats a
- *          sentence; RP_UPDATE=1 in the environment writes these files. tap_long() is set with LONG=1: every form of what is else taken
- *          in turn.
- * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it, in the order of the source. Exit status 1 if a check failed.
- * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at tap_failures); the working directory is the top of the repository.
+ * What:    CHECK(condition) or CHECK(condition, "format", ...) notes a failure and goes on; CHECK_STR compares texts;
+ *          SKIP(reason) leaves the test. Arguments of the program select tests by a part of their name. SAID(text)
+ *          compares a message with the next line of the test in tests/unit/words/PROGRAM.txt, so that no test repeats a
+ *          sentence; RP_UPDATE=1 in the environment writes these files. tap_long() is set with LONG=1: every form of
+ *          what is else taken in turn.
+ * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it, in the order of the source. Exit
+ *          status 1 if a check failed.
+ * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at
+ *          tap_failures); the working directory is the top of the repository.
  * Extend:  write tests/unit/test_<module>.c (or tests/ops/...): the Makefile finds it by its name.
  */
 #pragma once
@@ -45,14 +47,14 @@ __attribute__((unused)) static const char *tap_skipped;
 
 #define CHECK(cond, ...) tap_check(!!(cond), __FILE__, __LINE__, #cond, " " __VA_ARGS__)
 #define CHECK_STR(got, expected) tap_check_str(__FILE__, __LINE__, #got, got, expected)
-#define SKIP(reason)                                                                                                                       \
-    do {                                                                                                                                   \
-        tap_skipped = (reason);                                                                                                            \
-        return;                                                                                                                            \
+#define SKIP(reason)                                                                                                   \
+    do {                                                                                                               \
+        tap_skipped = (reason);                                                                                        \
+        return;                                                                                                        \
     } while (0)
 
-__attribute__((unused, format(printf, 5, 6))) static int tap_check(int good, const char *file, int line, const char *text,
-                                                                   const char *format, ...)
+__attribute__((unused, format(printf, 5, 6))) static int tap_check(int good, const char *file, int line,
+                                                                   const char *text, const char *format, ...)
 {
     if (good)
         return 1;
@@ -66,18 +68,21 @@ __attribute__((unused, format(printf, 5, 6))) static int tap_check(int good, con
     return 0;
 }
 
-__attribute__((unused)) static int tap_check_str(const char *file, int line, const char *text, const char *got, const char *expected)
+__attribute__((unused)) static int tap_check_str(const char *file, int line, const char *text, const char *got,
+                                                 const char *expected)
 {
     if (got == expected || (got && expected && strcmp(got, expected) == 0))
         return 1;
-    printf("# %s:%d: %s\n#   is       '%s'\n#   expected '%s'\n", file, line, text, got ? got : "(null)", expected ? expected : "(null)");
+    printf("# %s:%d: %s\n#   is       '%s'\n#   expected '%s'\n", file, line, text, got ? got : "(null)",
+           expected ? expected : "(null)");
     atomic_fetch_add(&tap_failures, 1);
     return 0;
 }
 
 /* ---- words ---- */
 
-__attribute__((unused)) static const char *tap_hidden; /* a path that is another one every time: "DIR" in the words; see scratch.h */
+/* a path that is another one every time: "DIR" in the words; see scratch.h */
+__attribute__((unused)) static const char *tap_hidden;
 static FILE *tap_words;                                /* of the test that runs; NULL: nobody compares them */
 
 #define SAID(text) tap_said(text)
@@ -170,8 +175,8 @@ static void tap_words_compare(const char *file, const char *name, FILE *update)
     for (size_t i = 0; i < n && is[i] == expected[i]; i++)
         line = is[i] == '\n' ? i + 1 : line;
     int length = (int)strcspn(expected + line, "\n");
-    tap_check(0, "tests/unit/words", (int)line, name, " said '%.*s', expected '%.*s'", (int)strcspn(is + line, "\n"), is + line,
-              line < n ? length : 0, expected + line);
+    tap_check(0, "tests/unit/words", (int)line, name, " said '%.*s', expected '%.*s'", (int)strcspn(is + line, "\n"),
+              is + line, line < n ? length : 0, expected + line);
 }
 
 static void tap_words_write(const char *path, FILE *from)

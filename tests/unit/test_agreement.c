@@ -9,8 +9,9 @@ static void expect_agreement(const char *original, enum rp_check_state state)
     RP_FREE char *second = fx_path("second.zst");
     struct rp_verify_opts o = {.original = original};
     int failed = rp_verify(&v, second, &o, &err) < 0;
-    CHECK(v.check[RP_CHECK_agreement].state == state && failed == (state == RP_CHECK_FAILED) && failed == (v.verdict == RP_VERDICT_FAILED) &&
-              (!failed || err.code == RP_MISMATCH), "%s %s", v.check[RP_CHECK_agreement].text, err.msg);
+    CHECK(v.check[RP_CHECK_agreement].state == state && failed == (state == RP_CHECK_FAILED) &&
+              failed == (v.verdict == RP_VERDICT_FAILED) && (!failed || err.code == RP_MISMATCH),
+          "%s %s", v.check[RP_CHECK_agreement].text, err.msg);
     SAID(v.check[RP_CHECK_agreement].text);
     rp_verification_fini(&v);
 }
@@ -30,10 +31,12 @@ TEST(an_honest_replication)
     expect_agreement(NULL, RP_CHECK_NOTE);
     expect_agreement(first_path(), RP_CHECK_NOTE); /* nothing was replayed: bits can be copied */
     fx_said(&x, "## Replication");
-    const json_t *rate = json_object_get(json_object_get(x.run, "agreement"), "throughput"), *ends = json_object_get(rate, "interval");
+    const json_t *rate = json_object_get(json_object_get(x.run, "agreement"), "throughput"),
+                 *ends = json_object_get(rate, "interval");
     double ratio = json_number_value(json_object_get(rate, "ratio")), low = json_number_value(json_array_get(ends, 0));
     double high = json_number_value(json_array_get(ends, 1));
-    CHECK(ratio > 0.8 && ratio < 0.95 && low <= ratio && ratio <= high && low > 0.8 && high < 1, "%g in %g to %g", ratio, low, high);
+    CHECK(ratio > 0.8 && ratio < 0.95 && low <= ratio && ratio <= high && low > 0.8 && high < 1, "%g in %g to %g",
+          ratio, low, high);
     RP_BUF report = {0};
     fx_report(&report, &x);
     CHECK(strstr(report.data, first_v.statement), "the statement is named");
@@ -47,7 +50,8 @@ TEST(other_bits_are_found_and_named)
     memcpy(loss, FX_LOSS("0x1.6p+1"), sizeof FX_LOSS("0x1.6p+1") - 1);
     fx_compute(&x);
     say_agreement(&x);
-    const json_t *bits = json_object_get(json_object_get(x.run, "agreement"), "bits"), *d = json_object_get(bits, "first_difference");
+    const json_t *bits = json_object_get(json_object_get(x.run, "agreement"), "bits"),
+                 *d = json_object_get(bits, "first_difference");
     CHECK(json_is_false(json_object_get(bits, "equal")) && json_integer_value(json_object_get(d, "step")) == 3, "step");
     CHECK_STR(json_string_value(json_object_get(d, "quantity")), "mlm");
     CHECK_STR(json_string_value(json_object_get(d, "original")), "0x1.6p+2");
@@ -66,7 +70,8 @@ TEST(equal_bits_are_those_of_every_step)
     FX_SECOND(x);
     say_agreement(&x);
     seal_second(&x);
-    expect_policy("second.zst", "bits_equal: true", (struct rp_verify_opts){.original = first_path()}, 0); /* nothing was replayed: tests/cli/ledger/replicate.sh */
+    /* nothing was replayed: tests/cli/ledger/replicate.sh */
+    expect_policy("second.zst", "bits_equal: true", (struct rp_verify_opts){.original = first_path()}, 0);
     for (int steps = 0; steps <= 3; steps += 3) { /* broken off */
         fx_fini(&x);
         second_run(&x);
@@ -77,7 +82,8 @@ TEST(equal_bits_are_those_of_every_step)
         x.steps.size = (size_t)(cut - x.steps.data);
         CHECK(fx_documents(&x, "incomplete", "interrupted", &err) == 0, "%s", err.msg);
         say_agreement(&x);
-        CHECK(json_is_true(json_object_get(json_object_get(json_object_get(x.run, "agreement"), "bits"), "equal")), "%d steps", steps);
+        CHECK(json_is_true(json_object_get(json_object_get(json_object_get(x.run, "agreement"), "bits"), "equal")),
+              "%d steps", steps);
         seal_second(&x);
         expect_agreement(first_path(), RP_CHECK_NOTE);
         expect_policy("second.zst", "bits_equal: true", (struct rp_verify_opts){.original = first_path()}, 0);
@@ -90,7 +96,8 @@ TEST(roots_copied_from_the_original_are_found)
     fx_bend(&x.steps, "\"keyed_root\":\"" FX_ROOT "\",", "");
     struct rp_err err;
     struct rp_records records;
-    CHECK(rp_records_parse(&records, x.steps.data, x.steps.size, &err) < 0 && err.code == RP_MALFORMED, "some have one: %s", err.msg);
+    CHECK(rp_records_parse(&records, x.steps.data, x.steps.size, &err) < 0 && err.code == RP_MALFORMED,
+          "some have one: %s", err.msg);
     fx_bend(&x.steps, "\"keyed_root\":\"" FX_ROOT "\",", "");
     fx_compute(&x);
     say_agreement(&x);

@@ -1,5 +1,6 @@
-/* Attacks by somebody with a key of their own: contents changed, what follows from them made again, everything signed. Without a key to
- * trust, only what does not fit together can give them away; with one, all of them end at the key (attack()). */
+/* Attacks by somebody with a key of their own: contents changed, what follows from them made again, everything signed.
+ * Without a key to trust, only what does not fit together can give them away; with one, all of them end at the key
+ * (attack()). */
 #include "tests/unit/attack.h"
 
 #define FACTS "facts.json"
@@ -152,30 +153,36 @@ static const struct bend claims[] = {
     {"a tensor without a root", FACTS, "/tensor_root", "[{\"name\": \"x\", \"init\": null, \"final\": null}]", SEALED,
      RP_CHECK_state_roots, 5},
     {"tensors in another order", FACTS, "/tensor_root",
-     "[{\"name\": \"y\", \"init\": \"" FX_ROOT "\", \"final\": null}, {\"name\": \"x\", \"init\": \"" FX_ROOT "\", \"final\": null}]", SEALED,
-     RP_CHECK_state_roots, 5},
+     "[{\"name\": \"y\", \"init\": \"" FX_ROOT "\", \"final\": null}, {\"name\": \"x\", \"init\": \"" FX_ROOT
+     "\", \"final\": null}]",
+     SEALED, RP_CHECK_state_roots, 5},
     {"one tensor twice", FACTS, "/tensor_root",
-     "[{\"name\": \"x\", \"init\": \"" FX_ROOT "\", \"final\": null}, {\"name\": \"x\", \"init\": \"" FX_ROOT "\", \"final\": null}]", SEALED,
-     RP_CHECK_state_roots, 5},
+     "[{\"name\": \"x\", \"init\": \"" FX_ROOT "\", \"final\": null}, {\"name\": \"x\", \"init\": \"" FX_ROOT
+     "\", \"final\": null}]",
+     SEALED, RP_CHECK_state_roots, 5},
     {"an excuse for telemetry that a processor never has", FACTS, "/rank/0/no_telemetry", "\"no driver\"", SEALED,
      RP_CHECK_telemetry, 5},
     {"exchanges with nobody", FACTS, "/rank/0/exchange",
-     "{\"connections\": {\"shared_memory\": 0, \"tls\": 0, \"tls_on_host\": 0, \"refused\": 77, \"nccl\": null}, \"levels\": 0, "
-     "\"bytes_per_step\": 0, \"bytes_per_step_between_hosts\": 0, \"sent_bytes\": 0}",
+     "{\"connections\": {\"shared_memory\": 0, \"tls\": 0, \"tls_on_host\": 0, \"refused\": 77, \"nccl\": null}, "
+     "\"levels\": 0, \"bytes_per_step\": 0, \"bytes_per_step_between_hosts\": 0, \"sent_bytes\": 0}",
      SEALED, RP_CHECK_ranks, 5},
     {"a launcher of one rank", FACTS, "/launch",
-     "{\"kind\": \"ranks\", \"launcher\": \"a message\", \"rank\": 0, \"size\": 1, \"local_rank\": null, \"local_size\": null, "
-     "\"node\": null, \"nodes\": null, \"ranks_per_node\": null, \"decided_by\": []}",
+     "{\"kind\": \"ranks\", \"launcher\": \"a message\", \"rank\": 0, \"size\": 1, \"local_rank\": null, "
+     "\"local_size\": null, \"node\": null, \"nodes\": null, \"ranks_per_node\": null, \"decided_by\": []}",
      SEALED, RP_CHECK_ranks, 5},
     {"another sum of the planned memory", FACTS, "/plan/total_bytes", "4711", SEALED, RP_CHECK_environment, 5},
-    {"digits in the list of processors", FACTS, "/rank/0/cpus", "\"0000001234567890\"", SEALED, RP_CHECK_environment, 5},
+    {"digits in the list of processors", FACTS, "/rank/0/cpus", "\"0000001234567890\"", SEALED, RP_CHECK_environment,
+     5},
     {"a type of tensors that no file has", FACTS, "/init",
-     "{\"optimizer_state\": false, \"steps\": 0, \"class\": null, \"types\": [\"a message\"]}", SEALED, RP_CHECK_data, 5},
+     "{\"optimizer_state\": false, \"steps\": 0, \"class\": null, \"types\": [\"a message\"]}", SEALED, RP_CHECK_data,
+     5},
     {"a type of tensors twice", FACTS, "/init",
-     "{\"optimizer_state\": false, \"steps\": 0, \"class\": null, \"types\": [\"F32\", \"F32\"]}", SEALED, RP_CHECK_data, 5},
-    {"ceilings by the clock of a device", FACTS, "/ceilings/before/clock", "\"device\"", COMPUTED, RP_CHECK_environment, 5},
-    {"settings that require another backend", FACTS, "/recipe/run.backend", "{\"value\": \"cuda\", \"origin\": \"command line\"}",
-     SEALED, RP_CHECK_environment, 5},
+     "{\"optimizer_state\": false, \"steps\": 0, \"class\": null, \"types\": [\"F32\", \"F32\"]}", SEALED,
+     RP_CHECK_data, 5},
+    {"ceilings by the clock of a device", FACTS, "/ceilings/before/clock", "\"device\"", COMPUTED, RP_CHECK_environment,
+     5},
+    {"settings that require another backend", FACTS, "/recipe/run.backend",
+     "{\"value\": \"cuda\", \"origin\": \"command line\"}", SEALED, RP_CHECK_environment, 5},
     {"another name of the program", FACTS, "/tool/name", "\"repr\xd0\xbe\"", SEALED, RP_CHECK_schema, 4},
 
     /* ---- both documents in another spelling: text, not values ---- */
@@ -229,12 +236,14 @@ TEST(attacks_on_claims)
     ATTACKS(claims);
 }
 
-/* Where records and settings disagree there are no figures to compare run.json with, and it may lack what a check reads. */
+/* Where records and settings disagree there are no figures to compare run.json with, and it may lack what a check
+ * reads. */
 TEST(figures_that_are_compared_with_nothing)
 {
-    static const char telemetry[] = "{\"ranks\": 1, \"sha256\": \"" FX_ROOT "\", \"count\": 1, \"every\": 1, \"period_s\": 0.1, "
-                                    "\"timed\": 1000, \"throttle_samples\": 0, \"throttle\": [], \"energy_j\": null, "
-                                    "\"energy_per_sample_j\": null}";
+    static const char telemetry[] =
+        "{\"ranks\": 1, \"sha256\": \"" FX_ROOT "\", \"count\": 1, \"every\": 1, \"period_s\": 0.1, "
+        "\"timed\": 1000, \"throttle_samples\": 0, \"throttle\": [], \"energy_j\": null, \"energy_per_sample_j\": "
+        "null}";
     for (int i = 0; i < 2; i++) {
         struct fx x = fx_new();
         json_t *steps = json_object_get(json_object_get(x.facts, "recipe"), "measure.timed_steps");
@@ -242,7 +251,8 @@ TEST(figures_that_are_compared_with_nothing)
         json_object_set_new(steps, "origin", json_string("command line"));
         json_object_del(x.run, "ceilings");
         if (i)
-            json_object_set_new(json_array_get(json_object_get(x.run, "rank"), 0), "telemetry", json_loads(telemetry, 0, NULL));
+            json_object_set_new(json_array_get(json_object_get(x.run, "rank"), 0), "telemetry",
+                                json_loads(telemetry, 0, NULL));
         fx_seal(&x, "attacker", "attack");
         attack_expect(i ? "telemetry of nothing" : "no ceilings", NULL, RP_CHECK_numbers, 5);
         fx_fini(&x);
@@ -254,8 +264,8 @@ TEST(more_runs_before_a_line_than_there_are_lines)
 {
     for (int earlier = 2; earlier < 4; earlier++) {
         FX(x);
-        fx_set_ledger(&x, json_pack("{s:i, s:s, s:i, s:s, s:s}", "position", 3, "head", FX_ROOT, "earlier", earlier, "at", "2026-09-21T14:13:19Z", "begun",
-                                    "2026-09-21T12:00:00Z"));
+        fx_set_ledger(&x, json_pack("{s:i, s:s, s:i, s:s, s:s}", "position", 3, "head", FX_ROOT, "earlier", earlier,
+                                    "at", "2026-09-21T14:13:19Z", "begun", "2026-09-21T12:00:00Z"));
         if (earlier < 3)
             accepted(&x);
         else
@@ -274,8 +284,8 @@ TEST(a_line_of_the_ledger_at_no_time)
                 {"2026-09-21T14:13:19Z", "2026-02-30T12:00:00Z", RP_CHECK_FAILED}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         FX(x);
-        fx_set_ledger(&x, json_pack("{s:i, s:s, s:i, s:i, s:s, s:s}", "position", 3, "head", FX_ROOT, "earlier", 2, "overlapping", 0, "at",
-                                    rows[i].at, "begun", rows[i].begun));
+        fx_set_ledger(&x, json_pack("{s:i, s:s, s:i, s:i, s:s, s:s}", "position", 3, "head", FX_ROOT, "earlier", 2,
+                                    "overlapping", 0, "at", rows[i].at, "begun", rows[i].begun));
         if (rows[i].state == RP_CHECK_FAILED) {
             refused(&x, RP_CHECK_ledger, RP_MISMATCH);
             continue;

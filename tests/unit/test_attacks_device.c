@@ -1,4 +1,5 @@
-/* Attacks on where a run was made: a GPU that no capture has, what every GPU leaves behind taken out, captures emptied. All signed again.
+/* Attacks on where a run was made: a GPU that no capture has, what every GPU leaves behind taken out, captures emptied.
+ * All signed again.
  */
 #include "tests/unit/attack.h"
 
@@ -36,23 +37,28 @@ static void on_gpu(struct fx *x)
     RP_BUF steps = {0};
     x->backend = "cuda";
     x->device = "gpu0 NVIDIA H100 PCIe sm_90";
-    for (const char *line = x->steps.data, *end; (end = strchr(line, '\n')); line = end + 1) { /* device_ns follows counters */
+    /* device_ns follows counters */
+    for (const char *line = x->steps.data, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *at = strstr(line, "\"end_ns\"");
         at = at && at < end ? at : line;
-        rp_buf_printf(&steps, "%.*s%s%.*s\n", (int)(at - line), line, at > line ? "\"device_ns\":90000000," : "", (int)(end - at), at);
+        rp_buf_printf(&steps, "%.*s%s%.*s\n", (int)(at - line), line, at > line ? "\"device_ns\":90000000," : "",
+                      (int)(end - at), at);
     }
     rp_buf_fini(&x->steps);
     x->steps = steps;
     steps = (struct rp_buf){0};
     for (int i = 0; i < 9; i++)
-        rp_buf_printf(&x->telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[]}\n", i, 5000000200ll + 100000100ll * i);
+        rp_buf_printf(&x->telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[]}\n", i,
+                      5000000200ll + 100000100ll * i);
     const struct rp_plan_facts *plan = &x->doc->facts.plan; /* of a processor: with the host's memory */
-    json_int_t reserved = (json_int_t)(plan->total_bytes - plan->host_bytes - plan->decoder_bytes - plan->connection_bytes);
+    json_int_t reserved =
+        (json_int_t)(plan->total_bytes - plan->host_bytes - plan->decoder_bytes - plan->connection_bytes);
     x->done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", reserved, "used", reserved);
     fx_compute(x);
 }
 
-/* Whatever the others find: this check warns, or with RP_CHECK_COUNT none does; and a policy without warnings refuses it. */
+/* Whatever the others find: this check warns, or with RP_CHECK_COUNT none does; and a policy without warnings refuses
+ * it. */
 static void warned(struct fx *x, const char *name, enum rp_check_id check)
 {
     struct rp_verification v;
@@ -100,7 +106,9 @@ TEST(attacks_by_leaving_out_what_every_gpu_leaves_behind)
     RP_FREE char *path = fx_path("attack");
     json_object_set_new((json_t *)rp_json_at(x.facts, "plan"), "total_bytes", json_integer(4711));
     fx_seal(&x, "attacker", "attack");
-    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){0}, &err) < 0 && v.check[RP_CHECK_environment].state == RP_CHECK_FAILED, "%s", err.msg);
+    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){0}, &err) < 0 &&
+              v.check[RP_CHECK_environment].state == RP_CHECK_FAILED,
+          "%s", err.msg);
     rp_verification_fini(&v);
     fx_again(&x);
     RP_BUF plain = {0};
@@ -122,7 +130,8 @@ TEST(another_gpu_than_the_settings_require)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         FX(x);
         on_gpu(&x);
-        json_object_set_new(json_object_get(x.facts, "recipe"), "run.device", json_pack("{s:s, s:s}", "value", rows[i].asked, "origin", "command line"));
+        json_object_set_new(json_object_get(x.facts, "recipe"), "run.device",
+                            json_pack("{s:s, s:s}", "value", rows[i].asked, "origin", "command line"));
         fx_derive(&x);
         if (rows[i].holds)
             expect_state(&x, RP_CHECK_environment, RP_CHECK_PASSED);
@@ -202,8 +211,9 @@ TEST(attacks_with_a_gpu_that_no_capture_has)
     for (int k = 0; k < 2; k++) {
         json_t *gpu = json_object_get(json_object_get(both[k], "probes"), "gpu");
         json_object_del(gpu, "devices");
-        json_object_set_new(gpu, "worker",
-                            json_pack("{s:s, s:n, s:s, s:s}", "state", "error", "value", "source", "repro-gpu", "detail", "crashed"));
+        json_object_set_new(
+            gpu, "worker",
+            json_pack("{s:s, s:n, s:s, s:s}", "state", "error", "value", "source", "repro-gpu", "detail", "crashed"));
     }
     warned(&x, "a worker that crashed", RP_CHECK_environment);
 }
@@ -218,8 +228,9 @@ static void name_processor(struct fx *x, const char *device, const char *capture
 /* Also where the capture was made up to agree. */
 TEST(processor_named_as_a_gpu_fails)
 {
-    static const char *const names[] = {"NVIDIA H200", "nvidia h200", "AMD EPYC with NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-32GB",
-                                        "NVIDIA GeForce RTX 4090", "Quadro RTX 8000", "H200", "AMD Instinct MI300X", "mi300x"};
+    static const char *const names[] = {"NVIDIA H200", "nvidia h200", "AMD EPYC with NVIDIA H100 80GB HBM3",
+                                        "Tesla V100-SXM2-32GB", "NVIDIA GeForce RTX 4090", "Quadro RTX 8000", "H200",
+                                        "AMD Instinct MI300X", "mi300x"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int agrees = 0; agrees < 2; agrees++) {
             FX(x);
@@ -256,8 +267,9 @@ TEST(device_models_takes_the_captured_name_only)
     for (int k = 0; k < 2; k++) {
         json_t *gpu = json_object_get(json_object_get(both[k], "probes"), "gpu");
         json_object_del(gpu, "devices");
-        json_object_set_new(gpu, "worker",
-                            json_pack("{s:s, s:n, s:s, s:s}", "state", "error", "value", "source", "repro-gpu", "detail", "crashed"));
+        json_object_set_new(
+            gpu, "worker",
+            json_pack("{s:s, s:n, s:s, s:s}", "state", "error", "value", "source", "repro-gpu", "detail", "crashed"));
     }
     fx_seal(&x, "attacker", "attack");
     expect_policy("attack", "device_models: [NVIDIA H100 PCIe]", (struct rp_verify_opts){0}, 0);

@@ -1,4 +1,5 @@
-/* Attacks on the form of a bundle: frame, tar, names. All of them end at the container, before anything inside is read. */
+/* Attacks on the form of a bundle: frame, tar, names. All of them end at the container, before anything inside is
+ * read. */
 #include "tests/unit/attack.h"
 
 #include "bundle/pack.h"
@@ -347,7 +348,8 @@ TEST(attacks_on_the_archive)
         snprintf(name, sizeof name, "%s and the next one exchanged", good.member[i].name);
         expect_tar(name, &swapped);
     }
-    RP_BUF other = {0}, second = {0}, none = {0}, long_end = {0}, one_end = {0}, no_end = {0}, padded = {0}, junk = {0}, late = {0}, mid = {0};
+    RP_BUF other = {0}, second = {0}, none = {0}, long_end = {0}, one_end = {0}, no_end = {0}, padded = {0}, junk = {0},
+           late = {0}, mid = {0};
     rp_tar_add(&other, "run.json", "{}\n", 3);
     with_before(&second, index_of("run.json"), &other);
     expect_tar("another run.json before the signed one", &second);

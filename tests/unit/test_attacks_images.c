@@ -1,4 +1,5 @@
-/* Attacks on the records and figures of a bundle of images: what they count, the parts of their loss, the unit of their throughput. */
+/* Attacks on the records and figures of a bundle of images: what they count, the parts of their loss, the unit of their
+ * throughput. */
 #include "tests/unit/attack.h"
 
 #include "optim/optim.h"
@@ -21,14 +22,19 @@ static void put_steps(struct fx *x)
     const struct rp_optim o = rp_schedule_of(&x->recipe);
     int64_t now = 5000000000;
     rp_buf_fini(&x->steps);
-    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x->steps,
+                "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < 7; i++) {
         int64_t ns = 100000000 + 1000003 * ((i % 7) * (i % 7) % 7);
-        rp_buf_printf(&x->steps, "{\"counters\":{\"correct\":1,\"images\":4},\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"input_ns\":0,\"learning_rate\":%.17g,"
-                                 "\"loss\":\"0x1.28p+1\",\"loss_parts\":{\"cross_entropy\":\"0x1.28p+1\",\"weight_decay\":\"0x0p+0\"},\"phase\":\"%s\","
-                                 "\"rank\":0,\"repeat\":%d,%s\"samples\":4,\"start_ns\":%lld,%s\"step\":%d}\n",
-                      (long long)(now + ns), i + 1, rp_learning_rate(&o, i + 1), i ? "timed" : "warm-up", i ? (i - 1) / 3 : 0,
-                      i == 6 ? "\"root_ns\":2000000," : "", (long long)now, i == 6 ? "\"state_root\":\"" FX_ROOT "\"," : "", i);
+        rp_buf_printf(&x->steps,
+                      "{\"counters\":{\"correct\":1,\"images\":4},\"end_ns\":%lld,\"grad_norm\":\"0x1.%dp+1\",\"input_"
+                      "ns\":0,\"learning_rate\":%.17g,"
+                      "\"loss\":\"0x1.28p+1\",\"loss_parts\":{\"cross_entropy\":\"0x1.28p+1\",\"weight_decay\":\"0x0p+"
+                      "0\"},\"phase\":\"%s\","
+                      "\"rank\":0,\"repeat\":%d,%s\"samples\":4,\"start_ns\":%lld,%s\"step\":%d}\n",
+                      (long long)(now + ns), i + 1, rp_learning_rate(&o, i + 1), i ? "timed" : "warm-up",
+                      i ? (i - 1) / 3 : 0, i == 6 ? "\"root_ns\":2000000," : "", (long long)now,
+                      i == 6 ? "\"state_root\":\"" FX_ROOT "\"," : "", i);
         now += ns + 1000000;
     }
 }

@@ -1,4 +1,5 @@
-/* Attacks on runs in mixed precision: their loss scales, the steps whose gradient overflowed, and the arithmetic that a device cannot have. */
+/* Attacks on runs in mixed precision: their loss scales, the steps whose gradient overflowed, and the arithmetic that a
+ * device cannot have. */
 #include "tests/unit/attack.h"
 
 #include "optim/loss_scale.h"
@@ -33,7 +34,8 @@ static const char of_images[] = "workload: resnet50\n"
 /* What a record has of the model. */
 static const struct {
     const char *counters, *loss;
-} words[] = {{"\"counters\":{\"padded_tokens\":64,\"tokens\":50}", "\"loss\":\"0x1.9p+2\",\"loss_parts\":{\"mlm\":\"0x1.9p+2\",\"nsp\":\"0x0p+0\"}"},
+} words[] = {{"\"counters\":{\"padded_tokens\":64,\"tokens\":50}",
+              "\"loss\":\"0x1.9p+2\",\"loss_parts\":{\"mlm\":\"0x1.9p+2\",\"nsp\":\"0x0p+0\"}"},
              {"\"counters\":{\"correct\":1,\"images\":4}",
               "\"loss\":\"0x1.28p+1\",\"loss_parts\":{\"cross_entropy\":\"0x1.28p+1\",\"weight_decay\":\"0x0p+0\"}"}};
 
@@ -51,7 +53,8 @@ static void put_steps(struct fx *x, const int *overflow, int every, const char *
     const int images = strcmp(rp_model_of(&x->recipe)->name, "resnet50") == 0;
     int64_t now = 5000000000;
     rp_buf_fini(&x->steps);
-    rp_buf_printf(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"%s\",\"step\":-1}\n", first_root);
+    rp_buf_printf(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000000,\"state_root\":\"%s\",\"step\":-1}\n",
+                  first_root);
     for (int i = 0; i < 7; i++) {
         const int64_t ns = 100000000 + 1000003 * ((i % 7) * (i % 7) % 7);
         const int root = every || i == 6;
@@ -59,12 +62,14 @@ static void put_steps(struct fx *x, const int *overflow, int every, const char *
         snprintf(norm, sizeof norm, overflow[i] ? "inf" : "0x1.%dp+1", i + 1);
         if (root)
             snprintf(own, sizeof own, "\"state_root\":\"%.64s\",", last_root);
-        rp_buf_printf(&x->steps,
-                      "{%s,\"end_ns\":%lld,\"grad_norm\":\"%s\",\"input_ns\":0,\"learning_rate\":%.17g,%s,\"loss_scale\":\"%a\","
-                      "\"overflow\":%d,\"phase\":\"%s\",\"rank\":0,\"repeat\":%d,%s\"samples\":4,\"start_ns\":%lld,%s\"step\":%d}\n",
-                      words[images].counters, (long long)(now + ns), norm,
-                      rate_of(x, rp_loss_scale_scheduled(&s, &rule, i + 1)), words[images].loss, (double)s.scale, overflow[i],
-                      i ? "timed" : "warm-up", i ? (i - 1) / 3 : 0, root ? "\"root_ns\":500000," : "", (long long)now, own, i);
+        rp_buf_printf(
+            &x->steps,
+            "{%s,\"end_ns\":%lld,\"grad_norm\":\"%s\",\"input_ns\":0,\"learning_rate\":%.17g,%s,\"loss_scale\":\"%a\","
+            "\"overflow\":%d,\"phase\":\"%s\",\"rank\":0,\"repeat\":%d,%s\"samples\":4,\"start_ns\":%lld,%s\"step\":%d}"
+            "\n",
+            words[images].counters, (long long)(now + ns), norm, rate_of(x, rp_loss_scale_scheduled(&s, &rule, i + 1)),
+            words[images].loss, (double)s.scale, overflow[i], i ? "timed" : "warm-up", i ? (i - 1) / 3 : 0,
+            root ? "\"root_ns\":500000," : "", (long long)now, own, i);
         rp_loss_scale_next(&s, &rule, overflow[i]);
         now += ns + 1000000;
     }
@@ -105,7 +110,9 @@ TEST(honest_run_that_skips_two_steps_verifies)
     }
     const struct rp_results *r = &x.doc->figures.results;
     CHECK(r->loss_scaling && r->loss_scaling->initial == 65536 && r->loss_scaling->final == 32768, "scales");
-    CHECK(r->loss_scaling->skipped == 2 && r->loss_scaling->skipped_timed == 1 && r->loss_scaling->skipped_share == 1.0 / 6, "skipped");
+    CHECK(r->loss_scaling->skipped == 2 && r->loss_scaling->skipped_timed == 1 &&
+              r->loss_scaling->skipped_share == 1.0 / 6,
+          "skipped");
     CHECK(r->grad_norm_first == 0x1.2p+1f && r->grad_norm_last == 0x1.7p+1f, "norms of steps that overflowed");
     CHECK_STR(rp_figures_precision(text, &x.doc->figures),
               "fp16, tc8, loss scale 65536 to 32768, 2 steps skipped (1 of 6 timed ones)");
@@ -130,10 +137,13 @@ TEST(honest_runs_of_other_settings_verify)
 TEST(runs_without_a_loss_scale_have_no_keys_of_it)
 {
     FX(fp32);
-    CHECK(!strstr(fp32.steps.data, "loss_scale") && !json_object_get(json_object_get(fp32.run, "results"), "loss_scaling"), "keys in fp32");
+    CHECK(!strstr(fp32.steps.data, "loss_scale") &&
+              !json_object_get(json_object_get(fp32.run, "results"), "loss_scaling"),
+          "keys in fp32");
     char text[RP_PRECISION_TEXT];
     CHECK_STR(rp_figures_precision(text, &fp32.doc->figures), "");
-    static const char *const sets[][2] = {{"train.precision=bf16", "bf16, tc8"}, {"train.loss_scale=none", "fp16, tc8"}};
+    static const char *const sets[][2] = {{"train.precision=bf16", "bf16, tc8"},
+                                          {"train.loss_scale=none", "fp16, tc8"}};
     for (size_t i = 0; i < 2; i++) {
         FX(x);
         const char *const set[] = {sets[i][0]};
@@ -158,8 +168,10 @@ TEST(runs_without_a_loss_scale_have_no_keys_of_it)
 
 static const struct bend attacks[] = {
     {"a smaller scale of one step", STEPS, SCALE("0x1p+14", "0"), SCALE("0x1p+13", "0"), SEALED, RP_CHECK_numbers, 5},
-    {"a larger first scale than the recipe's", STEPS, SCALE("0x1p+16", "1"), SCALE("0x1p+17", "1"), SEALED, RP_CHECK_numbers, 5},
-    {"a scale that is not a power of two", STEPS, SCALE("0x1p+15", "0"), SCALE("0x1.8p+15", "0"), SEALED, RP_CHECK_schema, 5},
+    {"a larger first scale than the recipe's", STEPS, SCALE("0x1p+16", "1"), SCALE("0x1p+17", "1"), SEALED,
+     RP_CHECK_numbers, 5},
+    {"a scale that is not a power of two", STEPS, SCALE("0x1p+15", "0"), SCALE("0x1.8p+15", "0"), SEALED,
+     RP_CHECK_schema, 5},
     {"a scale of nothing", STEPS, SCALE("0x1p+15", "0"), SCALE("0x0p+0", "0"), SEALED, RP_CHECK_schema, 5},
     {"a negative scale", STEPS, SCALE("0x1p+15", "0"), SCALE("-0x1p+15", "0"), SEALED, RP_CHECK_schema, 5},
     {"a record without overflow", STEPS, ",\"overflow\":0", "", SEALED, RP_CHECK_schema, 4},
@@ -167,22 +179,29 @@ static const struct bend attacks[] = {
     {"a record with neither", STEPS, SCALE("0x1p+15", "0") ",", "", SEALED, RP_CHECK_numbers, 5},
     {"an overflow of 2", STEPS, SCALE("0x1p+16", "1"), SCALE("0x1p+16", "2"), SEALED, RP_CHECK_schema, 4},
     {"an overflow with a finite norm", STEPS, SCALE("0x1p+15", "0"), SCALE("0x1p+15", "1"), SEALED, RP_CHECK_schema, 5},
-    {"an infinite norm without an overflow", STEPS, SCALE("0x1p+16", "1"), SCALE("0x1p+16", "0"), SEALED, RP_CHECK_schema, 5},
-    {"a norm that is not a number", STEPS, "\"grad_norm\":\"inf\"", "\"grad_norm\":\"nan\"", SEALED, RP_CHECK_schema, 5},
-    {"an infinite norm below zero", STEPS, "\"grad_norm\":\"inf\"", "\"grad_norm\":\"-inf\"", SEALED, RP_CHECK_schema, 5},
-    {"another final scale", RUN, "/results/loss_scaling/final", "{\"hex\": \"0x1p+16\", \"value\": 65536.0}", SEALED, RP_CHECK_numbers, 5},
-    {"another initial scale", RUN, "/results/loss_scaling/initial", "{\"hex\": \"0x1p+15\", \"value\": 32768.0}", SEALED, RP_CHECK_numbers, 5},
+    {"an infinite norm without an overflow", STEPS, SCALE("0x1p+16", "1"), SCALE("0x1p+16", "0"), SEALED,
+     RP_CHECK_schema, 5},
+    {"a norm that is not a number", STEPS, "\"grad_norm\":\"inf\"", "\"grad_norm\":\"nan\"", SEALED, RP_CHECK_schema,
+     5},
+    {"an infinite norm below zero", STEPS, "\"grad_norm\":\"inf\"", "\"grad_norm\":\"-inf\"", SEALED, RP_CHECK_schema,
+     5},
+    {"another final scale", RUN, "/results/loss_scaling/final", "{\"hex\": \"0x1p+16\", \"value\": 65536.0}", SEALED,
+     RP_CHECK_numbers, 5},
+    {"another initial scale", RUN, "/results/loss_scaling/initial", "{\"hex\": \"0x1p+15\", \"value\": 32768.0}",
+     SEALED, RP_CHECK_numbers, 5},
     {"a step less skipped", RUN, "/results/loss_scaling/skipped", "1", SEALED, RP_CHECK_numbers, 5},
     {"no timed step skipped", RUN, "/results/loss_scaling/skipped_timed", "0", SEALED, RP_CHECK_numbers, 5},
-    {"a smaller share of skipped steps", RUN, "/results/loss_scaling/skipped_share", "0.0", SEALED, RP_CHECK_numbers, 5},
+    {"a smaller share of skipped steps", RUN, "/results/loss_scaling/skipped_share", "0.0", SEALED, RP_CHECK_numbers,
+     5},
     {"no figures of the scale", RUN, "/results/loss_scaling", NULL, SEALED, RP_CHECK_numbers, 5},
     {"the arithmetic of another tensor core", RUN, "/numerics", "\"repro-fp16-tc16/0\"", SEALED, RP_CHECK_recipe, 5},
     {"strict fp32 claimed", RUN, "/numerics", "\"repro-fp32/1\"", SEALED, RP_CHECK_recipe, 5},
-    {"another tensor core in the settings", FACTS, "/recipe/train.tensor_core/value", "\"tc16\"", SEALED, RP_CHECK_recipe, 5},
+    {"another tensor core in the settings", FACTS, "/recipe/train.tensor_core/value", "\"tc16\"", SEALED,
+     RP_CHECK_recipe, 5},
     {"another window in the settings", FACTS, "/recipe/train.loss_scale_window/value", "3", SEALED, RP_CHECK_recipe, 5},
     {"a state of the scale of a run that begins", FACTS, "/init",
-     "{\"optimizer_state\": true, \"steps\": 5, \"class\": null, \"loss_scale\": {\"scale\": {\"hex\": \"0x1p+16\", \"value\": 65536.0}, "
-     "\"good\": 0, \"bad\": 0, \"at_minimum\": 0, \"skipped\": 5}}",
+     "{\"optimizer_state\": true, \"steps\": 5, \"class\": null, \"loss_scale\": {\"scale\": {\"hex\": \"0x1p+16\", "
+     "\"value\": 65536.0}, \"good\": 0, \"bad\": 0, \"at_minimum\": 0, \"skipped\": 5}}",
      SEALED, RP_CHECK_numbers, 5},
 };
 
@@ -196,11 +215,13 @@ TEST(attacks_on_loss_scales)
 }
 
 static const struct bend of_fp32[] = {
-    {"a loss scale in strict fp32", STEPS, "\"phase\":\"timed\"", SCALE("0x1p+16", "0") ",\"phase\":\"timed\"", SEALED, RP_CHECK_numbers, 5},
-    {"an overflow in strict fp32", STEPS, "\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"inf\"", SEALED, RP_CHECK_schema, 5},
+    {"a loss scale in strict fp32", STEPS, "\"phase\":\"timed\"", SCALE("0x1p+16", "0") ",\"phase\":\"timed\"", SEALED,
+     RP_CHECK_numbers, 5},
+    {"an overflow in strict fp32", STEPS, "\"grad_norm\":\"0x1.3p+1\"", "\"grad_norm\":\"inf\"", SEALED,
+     RP_CHECK_schema, 5},
     {"figures of a loss scale in strict fp32", RUN, "/results/loss_scaling",
-     "{\"final\": {\"hex\": \"0x1p+16\", \"value\": 65536.0}, \"initial\": {\"hex\": \"0x1p+16\", \"value\": 65536.0}, \"skipped\": 0, "
-     "\"skipped_share\": 0.0, \"skipped_timed\": 0}",
+     "{\"final\": {\"hex\": \"0x1p+16\", \"value\": 65536.0}, \"initial\": {\"hex\": \"0x1p+16\", \"value\": 65536.0}, "
+     "\"skipped\": 0, \"skipped_share\": 0.0, \"skipped_timed\": 0}",
      SEALED, RP_CHECK_numbers, 5},
     {"fp16 claimed of strict fp32", RUN, "/numerics", "\"repro-fp16-tc16/0\"", SEALED, RP_CHECK_recipe, 5},
 };
@@ -243,9 +264,10 @@ TEST(a_scale_of_a_file_in_two_forms)
         FX(x);
         make_with(&x, from, 1);
         json_object_set_new(x.facts, "init",
-                            json_pack("{s:b, s:i, s:n, s:[], s:[s], s:[], s:[], s:{s:{s:s, s:f}, s:i, s:i, s:i, s:i}}", "optimizer_state", 1, "steps", 0,
-                                      "class", "initialised", "types", "F32", "config_ignored", "config_unknown", "loss_scale", "scale", "hex",
-                                      "0x1p+16", "value", 65536.0, "good", 0, "bad", 0, "at_minimum", 0, "skipped", 0));
+                            json_pack("{s:b, s:i, s:n, s:[], s:[s], s:[], s:[], s:{s:{s:s, s:f}, s:i, s:i, s:i, s:i}}",
+                                      "optimizer_state", 1, "steps", 0, "class", "initialised", "types", "F32",
+                                      "config_ignored", "config_unknown", "loss_scale", "scale", "hex", "0x1p+16",
+                                      "value", 65536.0, "good", 0, "bad", 0, "at_minimum", 0, "skipped", 0));
         fx_derive(&x);
         if (wrong)
             set_path(x.facts, "init/loss_scale/scale/value", json_real(1.0));
@@ -257,10 +279,16 @@ TEST(a_scale_of_a_file_in_two_forms)
 }
 
 static const struct changes hidden[] = {
-    {"a skip hidden behind a norm that was invented", STEPS,
-     {{"\"grad_norm\":\"inf\"", "\"grad_norm\":\"0x1.1p+1\""}, {SCALE("0x1p+16", "1"), SCALE("0x1p+16", "0")}}, RP_CHECK_numbers, 5},
-    {"a step that was skipped on paper alone", STEPS,
-     {{"\"grad_norm\":\"0x1.4p+1\"", "\"grad_norm\":\"inf\""}, {SCALE("0x1p+14", "0"), SCALE("0x1p+14", "1")}}, RP_CHECK_numbers, 5},
+    {"a skip hidden behind a norm that was invented",
+     STEPS,
+     {{"\"grad_norm\":\"inf\"", "\"grad_norm\":\"0x1.1p+1\""}, {SCALE("0x1p+16", "1"), SCALE("0x1p+16", "0")}},
+     RP_CHECK_numbers,
+     5},
+    {"a step that was skipped on paper alone",
+     STEPS,
+     {{"\"grad_norm\":\"0x1.4p+1\"", "\"grad_norm\":\"inf\""}, {SCALE("0x1p+14", "0"), SCALE("0x1p+14", "1")}},
+     RP_CHECK_numbers,
+     5},
 };
 
 TEST(attacks_that_hide_or_invent_a_skip)
@@ -281,7 +309,8 @@ TEST(a_skipped_step_counted_by_the_schedule)
     snprintf(was, sizeof was, "\"learning_rate\":%.17g", rate_of(&x, 5 - 2)); /* of step 4, after two skips */
     snprintf(is, sizeof is, "\"learning_rate\":%.17g", rate_of(&x, 5));
     fx_bend(&x.steps, was, was); /* it is there */
-    attack_with(&x, &(struct changes){"a skipped step counted by the schedule", STEPS, {{was, is}}, RP_CHECK_numbers, 5});
+    attack_with(&x,
+                &(struct changes){"a skipped step counted by the schedule", STEPS, {{was, is}}, RP_CHECK_numbers, 5});
 }
 
 /* ---- ranks, roots, devices ---- */
@@ -289,11 +318,17 @@ TEST(a_skipped_step_counted_by_the_schedule)
 TEST(another_overflow_on_another_rank)
 {
     const char *const set[] = {"train.accumulation_steps=2"};
-    const struct changes c = {"an overflow that one of two ranks did not have", "steps/rank1.jsonl",
-                              {{"\"grad_norm\":\"inf\"", "\"grad_norm\":\"0x1.1p+1\""}, {SCALE("0x1p+16", "1"), SCALE("0x1p+16", "0")}},
-                              RP_CHECK_schema, 5};
-    const struct changes d = {"a scale that one of two ranks did not have", "steps/rank1.jsonl",
-                              {{SCALE("0x1p+14", "0"), SCALE("0x1p+13", "0")}}, RP_CHECK_schema, 5};
+    const struct changes c = {
+        "an overflow that one of two ranks did not have",
+        "steps/rank1.jsonl",
+        {{"\"grad_norm\":\"inf\"", "\"grad_norm\":\"0x1.1p+1\""}, {SCALE("0x1p+16", "1"), SCALE("0x1p+16", "0")}},
+        RP_CHECK_schema,
+        5};
+    const struct changes d = {"a scale that one of two ranks did not have",
+                              "steps/rank1.jsonl",
+                              {{SCALE("0x1p+14", "0"), SCALE("0x1p+13", "0")}},
+                              RP_CHECK_schema,
+                              5};
     const struct changes *const both[] = {&c, &d};
     for (int i = 0; i < 2; i++) {
         FX(x);
@@ -332,7 +367,8 @@ static void make_images(struct fx *x, const char *moved)
     json_t *root[2] = {json_object(), json_object()};
     take_recipe(x, of_images, sizeof of_images - 1, NULL, 0);
     struct rp_net *m = rp_net_new(&x->recipe, 1);
-    const struct rp_trained s = {.optimizer = rp_optimizer_of(&x->recipe), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
+    const struct rp_trained s = {
+        .optimizer = rp_optimizer_of(&x->recipe), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
     for (int i = 0; i < rp_state_entries(&s); i++) {
         struct rp_state_entry e;
         rp_state_entry_at(&e, &s, i);
@@ -374,8 +410,10 @@ TEST(arithmetic_that_a_device_cannot_compute)
 {
     static const struct {
         const char *core, *device;
-    } cases[] = {{"train.tensor_core=tc16", "gpu0 NVIDIA A100-SXM4-40GB sm_80"}, {"train.tensor_core=tc8", "gpu0 NVIDIA H100 PCIe sm_90"},
-                 {"train.tensor_core=tc4", "gpu0 Tesla T4 sm_75"},               {"train.tensor_core=tc8", "gpu0 Tesla V100-SXM2-16GB sm_70"}};
+    } cases[] = {{"train.tensor_core=tc16", "gpu0 NVIDIA A100-SXM4-40GB sm_80"},
+                 {"train.tensor_core=tc8", "gpu0 NVIDIA H100 PCIe sm_90"},
+                 {"train.tensor_core=tc4", "gpu0 Tesla T4 sm_75"},
+                 {"train.tensor_core=tc8", "gpu0 Tesla V100-SXM2-16GB sm_70"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FX(x);
         on_gpu(&x, cases[i].core, cases[i].device);
@@ -398,7 +436,8 @@ static enum rp_check_state state_of(enum rp_check_id id, char text[512])
     return state;
 }
 
-/* An H100 PCIe has 51 TFLOP/s in fp32 and 819 with its tensor cores; a processor emulates them, and has no other peak. */
+/* An H100 PCIe has 51 TFLOP/s in fp32 and 819 with its tensor cores; a processor emulates them, and has no other
+ * peak. */
 TEST(the_peak_of_mixed_precision_is_that_of_tensor_cores)
 {
     static const struct {
@@ -423,7 +462,8 @@ TEST(the_peak_of_mixed_precision_is_that_of_tensor_cores)
         else
             fx_compute(&x);
         fx_seal(&x, "attacker", "attack");
-        CHECK(state_of(RP_CHECK_peak, text) == cases[i].state, "%s, %lld ns: %s", cases[i].device, (long long)cases[i].ns, text);
+        CHECK(state_of(RP_CHECK_peak, text) == cases[i].state, "%s, %lld ns: %s", cases[i].device,
+              (long long)cases[i].ns, text);
         const int on_cores = cases[i].core && *x.device == 'g';
         CHECK(!on_cores == !strstr(text, "the tensor-core peak of "), "%s: %s", cases[i].device, text);
     }
@@ -437,10 +477,12 @@ static const struct proof_case {
 } proofs[] = {
     {"as it was", "edges", "0", RP_CHECK_PASSED, "", 0},
     {"some edges", "edges", "17", RP_CHECK_NOTE, "17 of 4096 sums", 0},
-    {"not tested", "", "{\"outcome\": \"unproven\", \"sums_sha256\": null, \"edges\": null, \"instruction\": null}", RP_CHECK_WARNING, "were not tested", 0},
+    {"not tested", "", "{\"outcome\": \"unproven\", \"sums_sha256\": null, \"edges\": null, \"instruction\": null}",
+     RP_CHECK_WARNING, "were not tested", 0},
     {"nothing of them", "", NULL, RP_CHECK_FAILED, "is not recorded", 0},
     {"another digest", "sums_sha256", "\"" FX_ROOT "\"", RP_CHECK_FAILED, "no contract that is known here", 0},
-    {"the digest of another family", "sums_sha256", "\"4bada579feada68b2197e9de223f5cc7f40f9604a5e60e9af9467af4e8381743\"", RP_CHECK_FAILED,
+    {"the digest of another family", "sums_sha256",
+     "\"4bada579feada68b2197e9de223f5cc7f40f9604a5e60e9af9467af4e8381743\"", RP_CHECK_FAILED,
      "gave the sums of repro-bf16-tc16/0 before the run, not those of repro-fp16-tc16/0", 0},
     {"proved without a digest", "sums_sha256", "null", RP_CHECK_FAILED, "does not agree", 0},
     {"by wgmma", "instruction", "\"wgmma\"", RP_CHECK_PASSED, "", 0},
@@ -455,9 +497,11 @@ TEST(attacks_on_the_test_of_tensor_cores)
     for (size_t i = 0; i < sizeof proofs / sizeof *proofs; i++) {
         const struct proof_case *r = &proofs[i];
         FX(x);
-        on_gpu(&x, r->is_a100 ? "train.tensor_core=tc8" : "train.tensor_core=tc16", r->is_a100 ? "gpu0 NVIDIA A100-SXM4-40GB sm_80" : "gpu0 NVIDIA H100 PCIe sm_90");
+        on_gpu(&x, r->is_a100 ? "train.tensor_core=tc8" : "train.tensor_core=tc16",
+               r->is_a100 ? "gpu0 NVIDIA A100-SXM4-40GB sm_80" : "gpu0 NVIDIA H100 PCIe sm_90");
         const struct rp_plan_facts *plan = &x.doc->facts.plan;
-        const json_int_t reserved = (json_int_t)(plan->total_bytes - plan->host_bytes - plan->decoder_bytes - plan->connection_bytes);
+        const json_int_t reserved =
+            (json_int_t)(plan->total_bytes - plan->host_bytes - plan->decoder_bytes - plan->connection_bytes);
         x.done = json_pack("{s:{s:I, s:I}}", "device_bytes", "reserved", reserved, "used", reserved);
         fx_compute(&x);
         json_t *device = (json_t *)rp_json_at(x.facts, "rank/0/device"), *core = json_object_get(device, "tensor_core"),
@@ -487,7 +531,8 @@ TEST(tensor_cores_of_a_run_that_has_no_use_for_them)
         x.backend = i ? "cpu" : "cuda";
         fx_compute(&x);
         json_object_set_new((json_t *)rp_json_at(x.facts, "rank/0/device"), "tensor_core",
-                            json_pack("{s:s, s:s, s:i, s:s}", "outcome", "proved", "sums_sha256", FX_ROOT, "edges", 0, "instruction", "mma"));
+                            json_pack("{s:s, s:s, s:i, s:s}", "outcome", "proved", "sums_sha256", FX_ROOT, "edges", 0,
+                                      "instruction", "mma"));
         fx_derive(&x);
         fx_seal(&x, "attacker", "attack");
         CHECK(state_of(RP_CHECK_environment, text) == RP_CHECK_FAILED && strstr(text, names[i]), "%s", text);

@@ -1,4 +1,5 @@
-/* Attacks on what is signed and by whom: envelope, statement, key, sums, and statements that were signed for something else. */
+/* Attacks on what is signed and by whom: envelope, statement, key, sums, and statements that were signed for something
+ * else. */
 #include "tests/unit/attack.h"
 
 #define DSSE "statement.dsse.json"
@@ -210,7 +211,9 @@ TEST(statements_of_another_form)
 {
     static const struct {
         const char *name, *statement;
-    } rows[] = {{"a list", "[]"}, {"subjects that are texts", "{\"_type\": \"https://in-toto.io/Statement/v1\", \"subject\": [\"run.json\"]}"}};
+    } rows[] = {
+        {"a list", "[]"},
+        {"subjects that are texts", "{\"_type\": \"https://in-toto.io/Statement/v1\", \"subject\": [\"run.json\"]}"}};
     FX_KEY *key = fx_key("signer");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rp_bundle b;
@@ -232,7 +235,8 @@ TEST(subjects_in_another_order)
     open_honest(&x, &b, "signer");
     const struct rp_buf *is = attack_bytes(&b, DSSE);
     CHECK(rp_dsse_parse(&e, is->data, is->size, &err) == 0, "%s", err.msg);
-    json_t *statement = rp_json_parse(e.payload.data, e.payload.size, DSSE, &err), *subject = json_object_get(statement, "subject");
+    json_t *statement = rp_json_parse(e.payload.data, e.payload.size, DSSE, &err),
+           *subject = json_object_get(statement, "subject");
     json_array_append(subject, json_array_get(subject, 0));
     json_array_remove(subject, 0);
     rp_envelope_fini(&e);
@@ -293,8 +297,11 @@ TEST(attacks_by_replay)
 /* Ed25519 is S modulo L: the same signature with S + L must not pass, or there are two. */
 TEST(attacks_on_the_mathematics)
 {
-    static const unsigned char l[32] = {0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, [31] = 0x10};
-    static const char identity[] = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n-----END PUBLIC KEY-----\n";
+    static const unsigned char l[32] = {0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58,       0xd6,
+                                        0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, [31] = 0x10};
+    static const char identity[] =
+        "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n-----END PUBLIC "
+        "KEY-----\n";
     struct rp_bundle b;
     struct rp_envelope e;
     struct rp_err err;

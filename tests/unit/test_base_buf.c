@@ -28,15 +28,20 @@ TEST(overwriting_opens_nothing)
     const char *dir = scratch_new();
     struct rp_err err;
     struct stat st;
-    RP_FREE char *file = rp_asprintf("%s/file", dir), *link = rp_asprintf("%s/link", dir), *none = rp_asprintf("%s/none", dir);
+    RP_FREE char *file = rp_asprintf("%s/file", dir), *link = rp_asprintf("%s/link", dir),
+                 *none = rp_asprintf("%s/none", dir);
     CHECK(rp_write_file(file, "1", 1, 0644, &err) == 0 && chmod(file, 0600) == 0, "%s", err.msg);
-    CHECK(rp_write_file(file, "2", 1, 0644, &err) == 0 && stat(file, &st) == 0 && (st.st_mode & 0777) == 0600, "mode %o", st.st_mode);
-    CHECK(symlink(none, link) == 0 && rp_write_file(link, "3", 1, 0644, &err) < 0 && strstr(err.msg, "symbolic link"), "a dangling link");
-    CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && access(none, F_OK) < 0, "the link is gone, or what it names is there");
+    CHECK(rp_write_file(file, "2", 1, 0644, &err) == 0 && stat(file, &st) == 0 && (st.st_mode & 0777) == 0600,
+          "mode %o", st.st_mode);
+    CHECK(symlink(none, link) == 0 && rp_write_file(link, "3", 1, 0644, &err) < 0 && strstr(err.msg, "symbolic link"),
+          "a dangling link");
+    CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && access(none, F_OK) < 0,
+          "the link is gone, or what it names is there");
     CHECK(unlink(link) == 0 && symlink(file, link) == 0 && rp_write_file(link, "4", 1, 0644, &err) == 0, "%s", err.msg);
     if (geteuid() == 0) {
         CHECK(chmod(dir, 01777) == 0 && lchown(link, 65534, 65534) == 0, "no other owner");
-        CHECK(rp_write_file(link, "5", 1, 0644, &err) < 0 && strstr(err.msg, "another user"), "somebody's link in a shared directory");
+        CHECK(rp_write_file(link, "5", 1, 0644, &err) < 0 && strstr(err.msg, "another user"),
+              "somebody's link in a shared directory");
     }
 }
 
@@ -51,7 +56,8 @@ TEST(buffers_grow)
     char *taken = rp_buf_take(&b);
     CHECK(b.size == 0 && b.data == NULL && strncmp(taken, "0,1,2,", 6) == 0, "taken");
     free(taken);
-    CHECK(strcmp(rp_buf_text(&b), "") == 0 && rp_buf_is(&b, NULL, 0) && !rp_buf_is(&b, "x", 1), "an empty buffer has an empty text");
+    CHECK(strcmp(rp_buf_text(&b), "") == 0 && rp_buf_is(&b, NULL, 0) && !rp_buf_is(&b, "x", 1),
+          "an empty buffer has an empty text");
     rp_buf_add(&b, "a\0b", 3);
     CHECK(rp_buf_is(&b, "a\0b", 3) && !rp_buf_is(&b, "a\0c", 3) && !rp_buf_is(&b, "a\0b", 2), "NUL bytes count");
     rp_buf_fini(&b);
@@ -68,20 +74,24 @@ TEST(hex)
     CHECK(strcmp(text, "007f80ff") == 0, "'%s'", text);
     CHECK(rp_unhex(back, 4, "007F80fF") == 0 && memcmp(back, "\x00\x7f\x80\xff", 4) == 0, "back, in either case");
     CHECK(rp_unhex(back, 4, "007f80f") < 0 && rp_unhex(back, 4, "007f80ff0") < 0, "wrong length");
-    CHECK(rp_unhex(back, 4, "") < 0 && rp_unhex(back, 4, "007f80fg") < 0 && rp_unhex(back, 4, "0x7f80ff") < 0, "not hex");
+    CHECK(rp_unhex(back, 4, "") < 0 && rp_unhex(back, 4, "007f80fg") < 0 && rp_unhex(back, 4, "0x7f80ff") < 0,
+          "not hex");
 }
 
 TEST(base64)
 {
     static const struct {
         const char *text, *code; /* RFC 4648 section 10 */
-    } known[] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
-    static const char *const bad[] = {"Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Z===", "====", "Zg==Zg==", "Zm9v\n", " Zm9v", "Zm-_", "Zm=v"};
+    } known[] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="},
+                 {"foobar", "Zm9vYmFy"}};
+    static const char *const bad[] = {
+        "Z", "Zg", "Zg=", "Zg===", "Zh==", "Zm9=", "Z===", "====", "Zg==Zg==", "Zm9v\n", " Zm9v", "Zm-_", "Zm=v"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         RP_BUF code = {0}, text = {0};
         rp_base64(&code, known[i].text, strlen(known[i].text));
         CHECK(strcmp(code.data, known[i].code) == 0, "'%s' gives '%s'", known[i].text, code.data);
-        CHECK(rp_unbase64(&text, code.data, code.size) == 0 && strcmp(text.data, known[i].text) == 0, "'%s' and back", code.data);
+        CHECK(rp_unbase64(&text, code.data, code.size) == 0 && strcmp(text.data, known[i].text) == 0, "'%s' and back",
+              code.data);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         RP_BUF text = {0};
@@ -103,7 +113,8 @@ TEST(read_within_a_limit)
     CHECK(rp_read_file(&b, fifo, 9, &e) < 0 && e.code == RP_IO, "a FIFO without a writer must not hang");
     CHECK(rp_read_file(&b, "/nonexistent/x", 9, &e) < 0 && e.code == RP_IO && e.sys == ENOENT, "%s", e.msg);
     RP_BUF proc = {0};
-    CHECK(rp_read_file(&proc, "/proc/self/status", 1 << 20, &e) == 0 && proc.size > 100, "files of size 0 in /proc are read to the end");
+    CHECK(rp_read_file(&proc, "/proc/self/status", 1 << 20, &e) == 0 && proc.size > 100,
+          "files of size 0 in /proc are read to the end");
 }
 
 TEST(write_is_all_or_nothing)
@@ -111,18 +122,22 @@ TEST(write_is_all_or_nothing)
     struct rp_err e;
     const char *dir = scratch_new();
     struct stat st;
-    RP_FREE char *path = rp_asprintf("%s/f", dir), *link = rp_asprintf("%s/l", dir), *below = rp_asprintf("%s/f/x", dir);
+    RP_FREE char *path = rp_asprintf("%s/f", dir), *link = rp_asprintf("%s/l", dir),
+                 *below = rp_asprintf("%s/f/x", dir);
     RP_FREE char *fifo = rp_asprintf("%s/fifo", dir);
     CHECK(rp_write_file(path, "old", 3, 0640, &e) == 0, "%s", e.msg);
     mode_t mask = umask(022);
     CHECK(rp_write_file(path, "new!", 4, 0666, &e) == 0 && stat(path, &st) == 0, "%s", e.msg);
     umask(mask);
-    CHECK(st.st_size == 4 && (st.st_mode & 0777) == 0640, "size %ld mode %o", (long)st.st_size, (unsigned)st.st_mode & 0777);
+    CHECK(st.st_size == 4 && (st.st_mode & 0777) == 0640, "size %ld mode %o", (long)st.st_size,
+          (unsigned)st.st_mode & 0777);
     CHECK(symlink("f", link) == 0 && rp_write_file(link, "through", 7, 0600, &e) == 0, "%s", e.msg);
-    CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && stat(path, &st) == 0 && st.st_size == 7, "a link stays a link");
+    CHECK(lstat(link, &st) == 0 && S_ISLNK(st.st_mode) && stat(path, &st) == 0 && st.st_size == 7,
+          "a link stays a link");
     CHECK(rp_write_file(dir, "x", 1, 0600, &e) < 0 && e.code == RP_IO && strstr(e.msg, "directory"), "%s", e.msg);
     CHECK(rp_write_file(below, "x", 1, 0600, &e) < 0 && e.code == RP_IO, "%s", e.msg);
-    CHECK(mkfifo(fifo, 0600) == 0 && rp_write_file(fifo, "x", 1, 0600, &e) < 0 && e.code == RP_IO, "a FIFO without a reader must not hang");
+    CHECK(mkfifo(fifo, 0600) == 0 && rp_write_file(fifo, "x", 1, 0600, &e) < 0 && e.code == RP_IO,
+          "a FIFO without a reader must not hang");
     CHECK(unlink(fifo) == 0 && count_files(dir) == 2, "%d files: a temporary one was left", count_files(dir));
     if (access("/dev/full", W_OK) == 0) {
         CHECK(rp_write_file("/dev/full", "x", 1, 0600, &e) < 0 && e.sys == ENOSPC, "%s", e.msg);
@@ -136,11 +151,14 @@ TEST(a_new_file_replaces_nothing)
     const char *dir = scratch_new();
     struct stat st;
     RP_BUF text = {0};
-    RP_FREE char *path = rp_asprintf("%s/f", dir), *link = rp_asprintf("%s/l", dir), *nowhere = rp_asprintf("%s/n", dir);
-    CHECK(rp_write_new_file(path, "first", 5, 0640, &e) == 0 && stat(path, &st) == 0 && (st.st_mode & 0777) == 0640, "%s", e.msg);
+    RP_FREE char *path = rp_asprintf("%s/f", dir), *link = rp_asprintf("%s/l", dir),
+                 *nowhere = rp_asprintf("%s/n", dir);
+    CHECK(rp_write_new_file(path, "first", 5, 0640, &e) == 0 && stat(path, &st) == 0 && (st.st_mode & 0777) == 0640,
+          "%s", e.msg);
     CHECK(rp_write_new_file(path, "second", 6, 0640, &e) < 0 && e.sys == EEXIST && strstr(e.msg, path), "%s", e.msg);
     CHECK(rp_read_file(&text, path, 100, &e) == 0 && strcmp(text.data, "first") == 0, "it says %s", text.data);
-    CHECK(symlink(nowhere, link) == 0 && rp_write_new_file(link, "x", 1, 0640, &e) < 0 && e.sys == EEXIST, "a link to nowhere: %s", e.msg);
+    CHECK(symlink(nowhere, link) == 0 && rp_write_new_file(link, "x", 1, 0640, &e) < 0 && e.sys == EEXIST,
+          "a link to nowhere: %s", e.msg);
     CHECK(access(nowhere, F_OK) < 0, "the link was followed");
     CHECK(rp_write_new_file(dir, "x", 1, 0640, &e) < 0 && e.sys == EEXIST, "%s", e.msg);
     CHECK(count_files(dir) == 2, "%d files: a temporary one was left", count_files(dir));
@@ -150,9 +168,11 @@ TEST(folders_of_paths)
 {
     static const struct {
         const char *path, *folder, *next_to; /* next_to: of "x" */
-    } c[] = {{"a", ".", "x"}, {"a/b", "a", "a/x"}, {"/a", "/", "/x"}, {"/a/b", "/a", "/a/x"}, {"../b", "..", "../x"}, {"a/b/", "a/b", "a/b/x"}};
+    } c[] = {{"a", ".", "x"},        {"a/b", "a", "a/x"},    {"/a", "/", "/x"},
+             {"/a/b", "/a", "/a/x"}, {"../b", "..", "../x"}, {"a/b/", "a/b", "a/b/x"}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
-        RP_FREE char *folder = rp_folder_of(c[i].path), *next_to = rp_path_next_to(c[i].path, "x"), *absolute = rp_path_next_to(c[i].path, "/y");
+        RP_FREE char *folder = rp_folder_of(c[i].path), *next_to = rp_path_next_to(c[i].path, "x"),
+                     *absolute = rp_path_next_to(c[i].path, "/y");
         CHECK_STR(folder, c[i].folder);
         CHECK_STR(next_to, c[i].next_to);
         CHECK_STR(absolute, "/y");
@@ -163,7 +183,8 @@ TEST(make_directories)
 {
     struct rp_err e;
     const char *dir = scratch_new();
-    RP_FREE char *deep = rp_asprintf("%s/a//b/c/", dir), *file = rp_asprintf("%s/f", dir), *below = rp_asprintf("%s/f/x", dir);
+    RP_FREE char *deep = rp_asprintf("%s/a//b/c/", dir), *file = rp_asprintf("%s/f", dir),
+                 *below = rp_asprintf("%s/f/x", dir);
     CHECK(rp_mkdirs(deep, 0755, &e) == 0 && access(deep, F_OK) == 0, "%s", e.msg);
     CHECK(rp_mkdirs(deep, 0755, &e) == 0, "a second time: %s", e.msg);
     CHECK(rp_write_file(file, "", 0, 0600, &e) == 0, "%s", e.msg);

@@ -15,7 +15,8 @@ TEST(fail_and_wrap)
     CHECK(strcmp(e.msg, "bundle 'b': cannot open 'x'") == 0, "'%s'", e.msg);
     CHECK(e.code == RP_IO && e.sys == ENOENT, "wrapping keeps code and errno");
     CHECK(rp_fail_null(&e, RP_USAGE, "again: %s", e.msg) == NULL, "rp_fail_null returns NULL");
-    CHECK(strcmp(e.msg, "again: bundle 'b': cannot open 'x'") == 0, "an argument may point into the message: '%s'", e.msg);
+    CHECK(strcmp(e.msg, "again: bundle 'b': cannot open 'x'") == 0, "an argument may point into the message: '%s'",
+          e.msg);
 }
 
 TEST(long_messages_are_cut)
@@ -65,8 +66,10 @@ TEST(messages_are_clean)
 TEST(codes)
 {
     CHECK(rp_exit_status(RP_OK) == 0 && rp_exit_status(RP_USAGE) == 2 && rp_exit_status(RP_IO) == 3, "0 2 3");
-    CHECK(rp_exit_status(RP_MALFORMED) == 4 && rp_exit_status(RP_MISMATCH) == 5 && rp_exit_status(RP_SIGNATURE) == 6, "4 5 6");
-    CHECK(rp_exit_status(RP_UNAVAILABLE) == 7 && rp_exit_status(RP_BUG) == 70 && rp_exit_status(RP_INTERRUPTED) == 130, "7 70 130");
+    CHECK(rp_exit_status(RP_MALFORMED) == 4 && rp_exit_status(RP_MISMATCH) == 5 && rp_exit_status(RP_SIGNATURE) == 6,
+          "4 5 6");
+    CHECK(rp_exit_status(RP_UNAVAILABLE) == 7 && rp_exit_status(RP_BUG) == 70 && rp_exit_status(RP_INTERRUPTED) == 130,
+          "7 70 130");
     CHECK(rp_exit_status((enum rp_code)99) == 70, "a code that does not exist is a bug");
     CHECK(strcmp(rp_code_name(RP_UNAVAILABLE), "unavailable") == 0, "'%s'", rp_code_name(RP_UNAVAILABLE));
     CHECK(strstr(rp_code_meaning(RP_SIGNATURE), "signature") != NULL, "'%s'", rp_code_meaning(RP_SIGNATURE));

@@ -16,7 +16,8 @@ TEST(a_library_is_found_where_drivers_are_put)
     CHECK(said && strncmp(said, "librp-of-a-driver.so", 20) == 0, "%s", said ? said : "nothing");
     void *known = dlopen("libm.so.6", RTLD_NOW), *cosine = known ? dlsym(known, "cos") : NULL;
     Dl_info info;
-    CHECK(cosine && dladdr(cosine, &info) && realpath(info.dli_fname, path) && symlink(path, "librp-of-a-driver.so") == 0);
+    CHECK(cosine && dladdr(cosine, &info) && realpath(info.dli_fname, path) &&
+          symlink(path, "librp-of-a-driver.so") == 0);
     void *library = rp_library_open("librp-of-a-driver.so");
     CHECK(library && dlsym(library, "cos") == cosine, "%s", dlerror());
     CHECK(rp_library_open("libm.so.6") == known, "what the loader finds comes first");

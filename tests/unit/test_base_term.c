@@ -1,4 +1,5 @@
-/* The line of progress: plain lines into a pipe, one rewriting line on a terminal, and what the environment can say about it. */
+/* The line of progress: plain lines into a pipe, one rewriting line on a terminal, and what the environment can say
+ * about it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pseudo terminals */
 #endif
@@ -159,8 +160,9 @@ TEST(edit_distance)
     static const struct {
         const char *a, *b;
         int d;
-    } cases[] = {{"", "", 0},           {"", "abc", 3},        {"abc", "", 3},        {"verify", "verify", 0}, {"vrify", "verify", 1},
-                 {"veirfy", "verify", 1}, {"kitten", "sitting", 3}, {"VERIFY", "verify", 0}, {"ab", "ba", 1},        {"a", "b", 1}};
+    } cases[] = {{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"verify", "verify", 0}, {"vrify", "verify", 1},
+                 {"veirfy", "verify", 1}, {"kitten", "sitting", 3}, {"VERIFY", "verify", 0}, {"ab", "ba", 1},
+                 {"a", "b", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK(rp_edit_distance(cases[i].a, cases[i].b) == cases[i].d, "%s, %s: %d", cases[i].a, cases[i].b,
               rp_edit_distance(cases[i].a, cases[i].b));
@@ -168,7 +170,8 @@ TEST(edit_distance)
 
 static const char *nearest(const char *word)
 {
-    static const char *const names[] = {"run", "verify", "inspect", "capture", "recipes", "data", "key", "selftest", "version"};
+    static const char *const names[] = {"run",  "verify", "inspect",  "capture", "recipes",
+                                        "data", "key",    "selftest", "version"};
     struct rp_nearest n = {.word = word};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rp_nearest_try(&n, names[i]);
@@ -177,8 +180,9 @@ static const char *nearest(const char *word)
 
 TEST(nearest_name)
 {
-    static const char *const cases[][2] = {{"vrify", "verify"}, {"recipe", "recipes"}, {"captrue", "capture"}, {"insp", "inspect"}, {"frobnicate", ""},
-                                           {"x", ""},           {"", ""},              {"rnu", "run"},         {"dta", "data"}};
+    static const char *const cases[][2] = {{"vrify", "verify"}, {"recipe", "recipes"}, {"captrue", "capture"},
+                                           {"insp", "inspect"}, {"frobnicate", ""}, {"x", ""}, {"", ""}, {"rnu", "run"},
+                                           {"dta", "data"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK(strcmp(nearest(cases[i][0]), cases[i][1]) == 0, "'%s' gives '%s'", cases[i][0], nearest(cases[i][0]));
     RP_FREE char *word = rp_asprintf("%0500d", 0);

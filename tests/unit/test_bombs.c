@@ -65,7 +65,8 @@ static void bomb_refused(const char *name, enum rp_check_id check, enum rp_code 
 {
     struct rp_verification v;
     struct rp_verified kept = {0};
-    struct rp_verify_opts o = {.keep = &kept}; /* as compare, report, sign and replicate ask: what they keep is no reason for more memory */
+    /* as compare, report, sign and replicate ask: what they keep is no reason for more memory */
+    struct rp_verify_opts o = {.keep = &kept};
     struct rp_err err = {0};
     struct rusage before, used;
     int status = 0, fds[2];
@@ -78,7 +79,8 @@ static void bomb_refused(const char *name, enum rp_check_id check, enum rp_code 
         int ok = rp_verify(&v, path, &o, &err) < 0 && err.code == code && v.check[check].state == RP_CHECK_FAILED &&
                  write(fds[1], err.msg, sizeof err.msg) == sizeof err.msg;
         getrusage(RUSAGE_SELF, &used);
-        double s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+        double s = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                   (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
         long grown = used.ru_maxrss - before.ru_maxrss;
         printf("# %s: %.2f s, %ld KiB more, %s\n", name, s, grown, ok ? "refused" : err.msg);
         fflush(stdout);
@@ -105,12 +107,14 @@ TEST(frames_that_blow_up)
     RP_FREE char *path = fx_path("bomb");
     unsigned char head[9];
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    CHECK(pread(fd, head, 9, 0) == 9 && (head[4] & 0xe0) == 0x80, "four bytes of content size and one of a window were expected: %02x", head[4]);
+    CHECK(pread(fd, head, 9, 0) == 9 && (head[4] & 0xe0) == 0x80,
+          "four bytes of content size and one of a window were expected: %02x", head[4]);
     CHECK(pwrite(fd, "\0\0\2\0", 4, 6) == 4, "no place");
     close(fd);
     bomb_refused("768 MiB of zeros that say 128 KiB", RP_CHECK_container, RP_MALFORMED);
 
-    /* as much as may be inside, in a file that is large enough for it: a member's header every 512 bytes, 400,000 of them: 200 MB of memory */
+    /* as much as may be inside, in a file that is large enough for it: a member's header every 512 bytes, 400,000 of
+     * them: 200 MB of memory */
     RP_BUF one = {0};
     uint64_t members = 400000, noise = 3u << 20;
     rp_tar_add(&one, "statement.dsse.json", "", 0);
@@ -239,7 +243,8 @@ TEST(members_that_blow_up)
     }
 }
 
-/* An honest bundle with members of zeros, each of `most` bytes at most, so that those that count have `all` bytes together. */
+/* An honest bundle with members of zeros, each of `most` bytes at most, so that those that count have `all` bytes
+ * together. */
 static void full_bundle(const char *kind, const char *what, uint64_t most, uint64_t all)
 {
     struct rp_err err;
@@ -279,7 +284,8 @@ TEST(members_that_are_too_much_together)
             RP_FREE char *path = fx_path("bomb");
             full_bundle(rows[i].kind, rows[i].what, rows[i].most, rows[i].all + more);
             int failed = rp_bundle_skim(&b, path, &err) < 0;
-            CHECK(failed == (int)more && (!failed || err.code == RP_MALFORMED), "%s, %d more: %s", rows[i].kind, (int)more, failed ? err.msg : "read");
+            CHECK(failed == (int)more && (!failed || err.code == RP_MALFORMED), "%s, %d more: %s", rows[i].kind,
+                  (int)more, failed ? err.msg : "read");
             if (failed)
                 said_without_sizes(strchr(err.msg, ':') + 1);
             else

@@ -51,14 +51,16 @@ TEST(sealing_twice_gives_the_same_bytes)
 
 TEST(members_come_out_in_their_fixed_order_whatever_order_they_went_in)
 {
-    static const char *const in[] = {"SHA256SUMS", "steps/rank10.jsonl", "env/node1.after.json", "steps/rank2.jsonl", "run.json",
-                                     "env/node1.before.json", "steps/rank0.jsonl", "env/node0.after.json", "env/node0.before.json",
+    static const char *const in[] = {"SHA256SUMS", "steps/rank10.jsonl", "env/node1.after.json", "steps/rank2.jsonl",
+                                     "run.json", "env/node1.before.json", "steps/rank0.jsonl", "env/node0.after.json",
+                                     "env/node0.before.json",
                                      "env/node0.hwloc.xml"};
-    static const char *const out[] = {"run.json", "env/node0.before.json", "env/node1.before.json", "env/node0.after.json",
-                                      "env/node1.after.json", "env/node0.hwloc.xml", "steps/rank0.jsonl", "steps/rank2.jsonl",
-                                      "steps/rank10.jsonl", "SHA256SUMS"};
-    static const char *const refused[] = {"steps/rank01.jsonl", "steps/rank.jsonl", "steps/rank99999.jsonl", "steps/rank-1.jsonl", "/run.json",
-                                          "../run.json", "run.json/", "./run.json", "env/node0x.before.json", "", "RUN.JSON", "report.html"};
+    static const char *const out[] = {"run.json", "env/node0.before.json", "env/node1.before.json",
+                                      "env/node0.after.json", "env/node1.after.json", "env/node0.hwloc.xml",
+                                      "steps/rank0.jsonl", "steps/rank2.jsonl", "steps/rank10.jsonl", "SHA256SUMS"};
+    static const char *const refused[] = {"steps/rank01.jsonl", "steps/rank.jsonl", "steps/rank99999.jsonl",
+                                          "steps/rank-1.jsonl", "/run.json", "../run.json", "run.json/", "./run.json",
+                                          "env/node0x.before.json", "", "RUN.JSON", "report.html"};
     struct rp_bundle b = {0};
     struct rp_err err;
     for (size_t i = 0; i < sizeof in / sizeof *in; i++)
@@ -66,7 +68,8 @@ TEST(members_come_out_in_their_fixed_order_whatever_order_they_went_in)
     for (size_t i = 0; i < sizeof out / sizeof *out; i++)
         CHECK_STR(b.member[i].name, out[i]);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        CHECK(rp_bundle_add(&b, refused[i], "x", 1, &err) < 0 && err.code == RP_MALFORMED, "'%s' was taken", refused[i]);
+        CHECK(rp_bundle_add(&b, refused[i], "x", 1, &err) < 0 && err.code == RP_MALFORMED, "'%s' was taken",
+              refused[i]);
     CHECK(rp_bundle_add(&b, "run.json", "y", 1, &err) < 0 && err.code == RP_MALFORMED, "a second run.json");
     rp_bundle_fini(&b);
 }
@@ -149,8 +152,9 @@ static int is_frame_of_member(const struct rp_bundle *b, size_t at, size_t *memb
     return 1;
 }
 
-/* Bytes of the tar inside, repacked by somebody who knows zstd: those of headers and padding are refused, all of the first member and every
- * fourth of the others, another fourth in each; those of contents change that content and nothing else. What is signed of a content is in test_dsse.c and test_attacks_*.c. */
+/* Bytes of the tar inside, repacked by somebody who knows zstd: those of headers and padding are refused, all of the
+ * first member and every fourth of the others, another fourth in each; those of contents change that content and
+ * nothing else. What is signed of a content is in test_dsse.c and test_attacks_*.c. */
 TEST(no_byte_of_the_tar_changes_unnoticed)
 {
     RP_BUF file = {0}, tar = {0};
@@ -234,13 +238,16 @@ TEST(a_member_that_changes_while_it_is_verified_is_noticed)
         fx_add(&b, name, bytes, size);
         CHECK(rp_bundle_seal(&b, key, &first, &err) == 0, "%s", err.msg);
         ((struct rp_buf *)&rp_bundle_find(&b, name)->bytes)->data[size / 2] = 1;
-        CHECK(rp_bundle_pack(&b, &second, &err) == 0 && rp_write_file(path, first.data, first.size, 0600, &err) == 0, "%s", err.msg);
+        CHECK(rp_bundle_pack(&b, &second, &err) == 0 && rp_write_file(path, first.data, first.size, 0600, &err) == 0,
+              "%s", err.msg);
         RP_FD fd = open(path, O_RDWR | O_CLOEXEC);
         CHECK(rp_bundle_scan(&scanned, fd, &err) == 0 && rp_bundle_find(&scanned, name)->left_out, "%s", err.msg);
         if (changed)
-            CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, second.data, second.size, 0) == (ssize_t)second.size, "not written");
+            CHECK(ftruncate(fd, 0) == 0 && pwrite(fd, second.data, second.size, 0) == (ssize_t)second.size,
+                  "not written");
         int failed = rp_bundle_again(fd, rp_bundle_find(&scanned, name), count_piece, &seen, &err) < 0;
-        CHECK(failed == changed && seen == size && (!failed || err.code == RP_MISMATCH), "%zu bytes: %s", seen, err.msg);
+        CHECK(failed == changed && seen == size && (!failed || err.code == RP_MISMATCH), "%zu bytes: %s", seen,
+              err.msg);
         rp_bundle_fini(&scanned);
         rp_bundle_fini(&b);
     }
@@ -286,7 +293,8 @@ TEST(a_frame_of_another_level_is_read_and_one_without_its_size_is_not)
 
 /* ---- honest frames of every kind ---- */
 
-/* Noise that comes back after `distance` bytes, with a byte changed now and then: matches as far back as a window reaches. */
+/* Noise that comes back after `distance` bytes, with a byte changed now and then: matches as far back as a window
+ * reaches. */
 static void far_matches(struct rp_buf *tar, size_t size, size_t distance)
 {
     RP_FREE char *data = rp_alloc(size);
@@ -340,7 +348,8 @@ TEST(content_of_many_windows_comes_out_as_it_went_in)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF tar = {0}, file = {0};
-        far_matches(&tar, cases[i].flush && cases[i].flush < 1500 ? 2000 * cases[i].flush : (size_t)3 << 20, cases[i].distance);
+        far_matches(&tar, cases[i].flush && cases[i].flush < 1500 ? 2000 * cases[i].flush : (size_t)3 << 20,
+                    cases[i].distance);
         frame_of(&file, &tar, cases[i].window_log, cases[i].level, cases[i].flush);
         reads_back(&file, &tar, "case", i);
     }
@@ -353,7 +362,8 @@ TEST(a_frame_with_more_content_than_it_records_is_refused)
     RP_BUF tar = {0}, file = {0};
     far_matches(&tar, 300 << 10, 1000);
     frame_of(&file, &tar, 10, 1, 0);
-    CHECK(((unsigned char)file.data[4] & 0xe0) == 0x80, "four bytes of content size and one of a window were expected: %02x", file.data[4]);
+    CHECK(((unsigned char)file.data[4] & 0xe0) == 0x80,
+          "four bytes of content size and one of a window were expected: %02x", file.data[4]);
     for (uint32_t less = 1024; less < tar.size; less *= 3) {
         const uint32_t size = (uint32_t)tar.size - less;
         memcpy(file.data + 6, &size, sizeof size);
@@ -434,7 +444,8 @@ TEST(a_frame_has_no_more_blocks_than_its_content_needs)
     for (size_t n = 1; n < file.size; n += n < 40 || n > file.size - 40 ? 1 : 99991) { /* cut anywhere */
         struct rp_bundle b;
         struct rp_err err;
-        CHECK(fx_open(&b, file.data, n, &err) < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n, file.size);
+        CHECK(fx_open(&b, file.data, n, &err) < 0 && err.code == RP_MALFORMED, "%zu of %zu bytes were enough", n,
+              file.size);
     }
 }
 

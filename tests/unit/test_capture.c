@@ -53,7 +53,8 @@ TEST(names_are_hidden_and_can_be_proved)
     char hex[RP_SHA256_HEX], salt[2][33];
     RP_JSON *open = capture(1);
     const char *host = json_string_value(value(open, "host", "hostname", "value"));
-    CHECK(host && strncmp(host, "sha256:", 7) != 0 && json_is_true(json_object_get(open, "identified")), "--identify shows the name");
+    CHECK(host && strncmp(host, "sha256:", 7) != 0 && json_is_true(json_object_get(open, "identified")),
+          "--identify shows the name");
     for (int i = 0; i < 2 && host; i++) {
         RP_JSON *env = capture(0);
         snprintf(salt[i], sizeof salt[i], "%s", json_string_value(json_object_get(env, "salt")));
@@ -107,10 +108,12 @@ TEST(secrets_never_show)
     RP_JSON *env = capture(0);
     rp_json_write(&text, env);
     rp_capture_summary(&summary, env);
-    CHECK(!strstr(text.data, "marker") && !strstr(summary.data, "marker"), "a marker shows: %.100s", strstr(text.data, "marker"));
+    CHECK(!strstr(text.data, "marker") && !strstr(summary.data, "marker"), "a marker shows: %.100s",
+          strstr(text.data, "marker"));
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *s = json_string_value(value(env, "environment", variables[i][0], "state"));
-        CHECK(variables[i][2] ? s && strcmp(s, variables[i][2]) == 0 : !s, "%s: %s", variables[i][0], s ? s : "not recorded");
+        CHECK(variables[i][2] ? s && strcmp(s, variables[i][2]) == 0 : !s, "%s: %s", variables[i][0],
+              s ? s : "not recorded");
         unsetenv(variables[i][0]);
     }
     CHECK_STR(json_string_value(value(env, "environment", "KMP_AFFINITY", "value")), "granularity=fine,compact,1,0");
@@ -159,9 +162,10 @@ TEST(libraries_are_found_and_their_homes_not_named)
     char hex[RP_SHA256_HEX];
     struct rp_err err;
     RP_BUF text = {0};
-    in_scratch("mkdir -p home/marker/lib etc; cd home/marker/lib; echo bytes >libcudart.so.99.1.2; "
-                     "ln -s libcudart.so.99.1.2 libcudart.so.99; ln -s libcudart.so.99 libcudart.so; truncate -s 40M libnccl.so.99; "
-                     "echo /home/marker/lib >../../../etc/ld.so.conf; chmod -R go+rX ../../..");
+    in_scratch(
+        "mkdir -p home/marker/lib etc; cd home/marker/lib; echo bytes >libcudart.so.99.1.2; ln -s libcudart.so.99.1.2 "
+        "libcudart.so.99; ln -s libcudart.so.99 libcudart.so; truncate -s 40M libnccl.so.99; echo /home/marker/lib "
+        ">../../../etc/ld.so.conf; chmod -R go+rX ../../..");
     RP_FREE char *dir = rp_asprintf("%s/home/marker/lib", made), *file = rp_asprintf("%s/libcudart.so.99", dir);
     CHECK(rp_sha256_file(hex, file, NULL, &err) == 0, "%s", err.msg);
     setenv("LD_LIBRARY_PATH", dir, 1);
@@ -171,7 +175,8 @@ TEST(libraries_are_found_and_their_homes_not_named)
     CHECK_STR(fact(all, "libcudart.so.99", "version", "value"), "99.1.2");
     CHECK_STR(fact(all, "libcudart.so.99", "found_by", "value"), "LD_LIBRARY_PATH");
     CHECK_STR(fact(all, "libcudart.so.99", "sha256", "value"), hex);
-    CHECK(strncmp(fact(all, "libcudart.so.99", "path", "value"), "sha256:", 7) == 0, "%s", fact(all, "libcudart.so.99", "path", "value"));
+    CHECK(strncmp(fact(all, "libcudart.so.99", "path", "value"), "sha256:", 7) == 0, "%s",
+          fact(all, "libcudart.so.99", "path", "value"));
     CHECK(!json_object_get(all, "libcudart.so.99#2") && !json_object_get(all, "libcudart.so"), "one file, taken twice");
     CHECK_STR(fact(all, "libnccl.so.99", "sha256", "state"), "(none)"); /* not made, which is not the same as absent */
     json_decref(all);
@@ -199,19 +204,20 @@ static json_t *layers(int identify)
 TEST(layers_are_counted_and_none_is_cut_off)
 {
 #define DIR_OF_LAYERS "/var/lib/docker/overlay2/l/"
-    static const char list[] =
-        DIR_OF_LAYERS "AAAAAAAAAAAAAAAAAAAAAAAAAA:" DIR_OF_LAYERS "BBBBBBBBBBBBBBBBBBBBBBBBBB:" DIR_OF_LAYERS "CCCCCCCCCC";
-    RP_FREE char *script =
-        rp_asprintf("mkdir -p proc/self; "
-                    "echo '20 1 0:30 / / rw - overlay overlay rw,lowerdir=%s,upperdir=/u,workdir=/w' >proc/self/mountinfo; chmod -R go+rX .",
-                    list);
+    static const char list[] = DIR_OF_LAYERS "AAAAAAAAAAAAAAAAAAAAAAAAAA:" DIR_OF_LAYERS
+                                             "BBBBBBBBBBBBBBBBBBBBBBBBBB:" DIR_OF_LAYERS "CCCCCCCCCC";
+    RP_FREE char *script = rp_asprintf("mkdir -p proc/self; "
+                                       "echo '20 1 0:30 / / rw - overlay overlay "
+                                       "rw,lowerdir=%s,upperdir=/u,workdir=/w' >proc/self/mountinfo; chmod -R go+rX .",
+                                       list);
     in_scratch(script);
     for (int identify = 0; identify < 2; identify++) {
         RP_JSON *env = layers(identify);
         const char *name = json_string_value(value(env, "container", "layers_name", "value"));
         CHECK(json_integer_value(value(env, "container", "layers", "value")) == 3, "identify %d: %lld layers", identify,
               (long long)json_integer_value(value(env, "container", "layers", "value")));
-        CHECK(name && (identify ? strcmp(name, list) == 0 : strncmp(name, "sha256:", 7) == 0), "identify %d: %s", identify, name);
+        CHECK(name && (identify ? strcmp(name, list) == 0 : strncmp(name, "sha256:", 7) == 0), "identify %d: %s",
+              identify, name);
     }
 }
 
@@ -231,8 +237,9 @@ TEST(relative_places_are_where_the_working_directory_is)
     if (stat("/", &top) < 0 || stat("/dev/shm", &shm) < 0 || top.st_dev == shm.st_dev)
         SKIP("/dev/shm is no file system of its own here");
     RP_FREE char *before = realpath(".", NULL);
-    CHECK(chdir("/dev/shm") == 0 && setenv("REPRO_STORE", "repro-none/yet", 1) == 0 && rp_capture_select(&o, "storage", &err) == 0, "%s",
-          before);
+    CHECK(chdir("/dev/shm") == 0 && setenv("REPRO_STORE", "repro-none/yet", 1) == 0 &&
+              rp_capture_select(&o, "storage", &err) == 0,
+          "%s", before);
     RP_JSON *env = rp_capture(&o, &err);
     CHECK(chdir(before) == 0 && unsetenv("REPRO_STORE") == 0, "%s", before);
     CHECK_STR(mount_point(env, "workdir"), "/dev/shm");

@@ -1,4 +1,5 @@
-/* Recorded and composed machines under tests/hosts: the document and its summary, byte for byte. RP_UPDATE=1 writes the expected files.
+/* Recorded and composed machines under tests/hosts: the document and its summary, byte for byte. RP_UPDATE=1 writes the
+ * expected files.
  *
  * expected/PROBE.json is what each probe makes of them, expected/summary.txt the page for people.
  */
@@ -18,7 +19,8 @@
 
 static const char salt[] = "000102030405060708090a0b0c0d0e0f";
 
-/* In a child that is nobody, so that mode 000 means what it says also when the tests run as root. record may be NULL. */
+/* In a child that is nobody, so that mode 000 means what it says also when the tests run as root. record may be
+ * NULL. */
 static json_t *capture_as_nobody(const char *root, const char *record)
 {
     FILE *answer = tmpfile();
@@ -59,12 +61,15 @@ static void drop_volatile(json_t *env)
             json_object_del(program, name);
 }
 
-/* Words of tests/hosts that name somebody or open something: in no document and in no file, directory or link of a record. */
-static const char *const secrets[] = {"alice", "0123456789abcdef0123456789abcdef", "team-vision", "bert-worker", "192.0.2.", "198.51.100.",
-                                      "S255555X9A01234", "OM19AS012345", "gpu07", "4f1c2ab09d3e", "7c2d1f0e", "filer01", "vte-spawn",
-                                      "5e1c8ad2", "luks-77aa", "0a1b2c3d4e5f", "3c1d5a77", "aa11bb22cc33", "train-store",
-                                      "8801", "9a3c51d2e7",
-                                      "customer7", "planted", "PLANTED", "0100090A", "10.9.8."};
+/* Words of tests/hosts that name somebody or open something: in no document and in no file, directory or link of a
+ * record. */
+static const char *const secrets[] = {"alice",           "0123456789abcdef0123456789abcdef",
+                                      "team-vision",     "bert-worker", "192.0.2.",        "198.51.100.",
+                                      "S255555X9A01234", "OM19AS012345", "gpu07",           "4f1c2ab09d3e",
+                                      "7c2d1f0e",        "filer01", "vte-spawn",       "5e1c8ad2",
+                                      "luks-77aa",       "0a1b2c3d4e5f", "3c1d5a77",        "aa11bb22cc33",
+                                      "train-store",     "8801", "9a3c51d2e7",      "customer7",
+                                      "planted",         "PLANTED", "0100090A",        "10.9.8."};
 
 static const char *secret_in(const char *bytes, size_t size)
 {
@@ -165,14 +170,15 @@ static void check_leaves(const json_t *env, const char *name)
 #undef KNOWN
     };
     for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
-        CHECK(json_is_string(json_object_get(rp_value_at(json_object_get(env, "probes"), leaves[i]), "state")), "%s: no %s", name,
-              leaves[i]);
+        CHECK(json_is_string(json_object_get(rp_value_at(json_object_get(env, "probes"), leaves[i]), "state")),
+              "%s: no %s", name, leaves[i]);
 }
 
 static void check_host(const char *name, struct env_counts *c)
 {
     const char *root = host_tree(name);
-    RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name), *page = rp_asprintf("tests/hosts/%s/expected/summary.txt", name);
+    RP_FREE char *tree = rp_asprintf("tests/hosts/%s/tree.txt", name),
+                 *page = rp_asprintf("tests/hosts/%s/expected/summary.txt", name);
     RP_BUF summary = {0};
     const char *probe;
     json_t *values;
@@ -234,7 +240,7 @@ TEST(nothing_at_all)
     check_leaves(env, "an empty directory");
     drop_volatile(env);
     fault = env_fault(env, &c);
-    CHECK(!fault && c.ok == 0 && c.denied > 200 && c.error == 0 && c.absent > 50, "%d ok, %d denied, %d in error, %d absent",
-          c.ok, c.denied,
-          c.error, c.absent); /* without /proc and /sys nobody can tell what the machine has */
+    CHECK(!fault && c.ok == 0 && c.denied > 200 && c.error == 0 && c.absent > 50,
+          "%d ok, %d denied, %d in error, %d absent", c.ok, c.denied, c.error,
+          c.absent); /* without /proc and /sys nobody can tell what the machine has */
 }

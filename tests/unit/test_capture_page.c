@@ -1,5 +1,5 @@
-/* What the page of `capture` says of documents and trees that are made for one line of it, and what becomes of values whose file system is
- * not mounted. Whole pages are compared by test_capture_hosts and test_doctor. */
+/* What the page of `capture` says of documents and trees that are made for one line of it, and what becomes of values
+ * whose file system is not mounted. Whole pages are compared by test_capture_hosts and test_doctor. */
 #include "base/json.h"
 #include "capture/capture.h"
 #include "tests/unit/scratch.h"
@@ -31,12 +31,16 @@ static void check_line(const char *probes, const char *line, int there)
 
 TEST(words_for_people)
 {
-    check_line("'memory': {'numa_nodes': " OK("'0'") ", 'numa_balancing': " OK("'0'") "}", "NUMA         1 node, balancing off\n", 1);
-    check_line("'memory': {'numa_nodes': " OK("'0-1,4'") ", 'numa_balancing': " OK("'2'") "}", "3 nodes (0-1,4), balancing on\n", 1);
+    check_line("'memory': {'numa_nodes': " OK("'0'") ", 'numa_balancing': " OK("'0'") "}",
+               "NUMA         1 node, balancing off\n", 1);
+    check_line("'memory': {'numa_nodes': " OK("'0-1,4'") ", 'numa_balancing': " OK("'2'") "}",
+               "3 nodes (0-1,4), balancing on\n", 1);
     check_line("'frequency': {'smt_control': " OK("'notsupported'") "}", "SMT not supported\n", 1);
     check_line("'frequency': {'smt_control': " OK("'on'") "}", "SMT on\n", 1);
     /* virtio says 1 whatever the host has */
-#define ON(disk) "'storage': {'workdir': {'filesystem': " OK("'ext4'") ", 'rotational': " OK("1") ", 'disks': " OK("['" disk "']") "}}"
+#define ON(disk)                                                                                                       \
+    "'storage': {'workdir': {'filesystem': " OK("'ext4'") ", 'rotational': " OK("1") ", 'disks': " OK("['" disk        \
+                                                                                                      "']") "}}"
     check_line(ON("vda"), "spinning", 0);
     check_line(ON("sda"), "ext4, spinning\n", 1);
 }
@@ -45,13 +49,15 @@ TEST(what_is_missing_has_a_line)
 {
     check_line("'gpu': {'nccl_version': " OK("'2.28.9'") "}", "driver       no NVIDIA driver\n", 1);
     check_line("'nvidia': {'version': {'state': 'absent', 'value': null, 'source': 's'}}", "no NVIDIA driver\n", 1);
-    check_line("'gpu': {'nccl_version': " OK("'2.28.9'") "}, 'nvidia': {'version': " OK("'570.1'") "}", "no NVIDIA driver", 0);
+    check_line("'gpu': {'nccl_version': " OK("'2.28.9'") "}, 'nvidia': {'version': " OK("'570.1'") "}",
+               "no NVIDIA driver", 0);
     check_line("'cpu': {}, 'nvidia': {}", "no NVIDIA driver", 0); /* a machine that has nothing to do with GPUs */
     check_line("'rdma': {'count': {'state': 'absent', 'value': null, 'source': 's'}}", "no values of rdma\n", 1);
     check_line("'network': {'interfaces': {'eth0': {'kind': " OK("'ethernet'") ", 'driver': " OK("'virtio_net'") "}}}",
                "network    eth0         ethernet, virtio_net\n", 1);
-    check_line("'network': {'default_interface': " OK("'eth0'") ", 'interfaces': {'eth0': {'kind': " OK("'ethernet'") "}}}",
-               "eth0         ethernet\n", 1);
+    check_line(
+        "'network': {'default_interface': " OK("'eth0'") ", 'interfaces': {'eth0': {'kind': " OK("'ethernet'") "}}}",
+        "eth0         ethernet\n", 1);
     check_line("'network': {'interfaces': {'eth1': {'kind': " OK("'ethernet'") "}}}", "eth1", 0);
 }
 
@@ -60,14 +66,17 @@ TEST(repositories_of_which_nothing_is_known)
     static const char denied[] = "{'commit': {'state': 'denied', 'value': null, 'source': 's', 'detail': 'not ours'}}";
     static const char absent[] = "{'commit': {'state': 'absent', 'value': null, 'source': 's'}}";
     RP_FREE char *a = rp_asprintf("'git': {'r': %s}", denied), *b = rp_asprintf("'git': {'r': %s}", absent);
-    RP_FREE char *here = rp_asprintf("'git': {'workdir': %s}", absent), *ours = rp_asprintf("'git': {'workdir': %s}", denied);
+    RP_FREE char *here = rp_asprintf("'git': {'workdir': %s}", absent),
+                 *ours = rp_asprintf("'git': {'workdir': %s}", denied);
     check_line(a, "sources    r            not ours\n", 1);
     check_line(b, "sources    r            no git repository\n", 1);
     check_line(here, "sources", 0); /* nobody asked for it */
     check_line(ours, "sources    working dir  not ours\n", 1);
-    check_line("'git': {'b': {'layout': " OK("'bare'") ", 'commit': {'state': 'absent', 'value': null, 'source': 's'}}}",
-               "b            bare, ", 1);
-    check_line("'git': {'workdir': {'layout': " OK("'working tree'") ", 'commit': " OK("'c0ffee'") ", 'submodules_changed': " OK("1") "}}",
+    check_line(
+        "'git': {'b': {'layout': " OK("'bare'") ", 'commit': {'state': 'absent', 'value': null, 'source': 's'}}}",
+        "b            bare, ", 1);
+    check_line("'git': {'workdir': {'layout': " OK("'working tree'") ", 'commit': " OK(
+                   "'c0ffee'") ", 'submodules_changed': " OK("1") "}}",
                "c0ffee, 1 submodules changed\n", 1);
 }
 
@@ -120,9 +129,9 @@ TEST(what_a_missing_sys_hides_is_not_absent)
 }
 
 static const char container[] =
-    "touch .dockerenv; mkdir -p proc/self dev; "
-    "printf 'CapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\nSeccomp:\t0\n' >proc/self/status; "
-    "printf '1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /proc rw - proc proc rw\n' >proc/self/mountinfo; ";
+    "touch .dockerenv; mkdir -p proc/self dev; printf "
+    "'CapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\nSeccomp:\t0\n' >proc/self/status; printf '1 0 0:1 / / rw - "
+    "overlay overlay rw\n2 1 0:2 / /proc rw - proc proc rw\n' >proc/self/mountinfo; ";
 
 static json_t *capture_container(const char *script)
 {
@@ -134,7 +143,8 @@ static json_t *capture_container(const char *script)
 TEST(privileged_without_sys_is_not_known)
 {
     RP_JSON *none = capture_container("touch dev/kvm"),
-            *unprivileged = capture_container("mkdir sys; echo '3 1 0:3 / /sys ro - sysfs sysfs ro' >>proc/self/mountinfo");
+            *unprivileged =
+                capture_container("mkdir sys; echo '3 1 0:3 / /sys ro - sysfs sysfs ro' >>proc/self/mountinfo");
     const json_t *launch = json_object_get(json_object_get(none, "probes"), "launch");
     const json_t *known = json_object_get(launch, "known"), *inferred = json_object_get(launch, "inferred");
     CHECK_STR(state(none, "security", "privileged"), "denied");

@@ -1,4 +1,5 @@
-/* Reading below a root: names in their order, what of a process's status is kept, and texts that would turn a line around. */
+/* Reading below a root: names in their order, what of a process's status is kept, and texts that would turn a line
+ * around. */
 #include "base/json.h"
 #include "capture/container/security.h"
 #include "tests/unit/scratch.h"
@@ -12,7 +13,8 @@
 static struct rp_probe begin(struct rp_capture_opts *o)
 {
     *o = (struct rp_capture_opts){.root = scratch_new()};
-    return (struct rp_probe){.opts = o, .root = open(o->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .name = "x", .salt = "00"};
+    return (struct rp_probe){
+        .opts = o, .root = open(o->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), .name = "x", .salt = "00"};
 }
 
 /* An order is one: of any three names, whatever their sequence. */
@@ -38,8 +40,9 @@ TEST(names_are_sorted_by_number)
 
 TEST(a_status_names_nobody)
 {
-    static const char status[] = "Name:\trepro\nUid:\t1000\t0\t0\t0\nGid:\t1000\t1000\t1000\t1000\nGroups:\t27 1000 5005\nCapEff:\t00\n"
-                                 "Seccomp:\t2\nCpus_allowed_list:\t0-3\n";
+    static const char status[] =
+        "Name:\trepro\nUid:\t1000\t0\t0\t0\nGid:\t1000\t1000\t1000\t1000\nGroups:\t27 1000 5005\nCapEff:\t00\n"
+        "Seccomp:\t2\nCpus_allowed_list:\t0-3\n";
     struct rp_capture_opts o;
     struct rp_probe p = begin(&o);
     struct rp_err err;

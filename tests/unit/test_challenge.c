@@ -96,7 +96,8 @@ TEST(hostile_notes_and_sizes_are_refused)
 static void apply(struct rp_recipe *r, const struct rp_challenge *c, const char *setting)
 {
     struct rp_err err;
-    CHECK(rp_recipe_parse(r, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", &setting, setting != NULL, &err) == 0, "%s", err.msg);
+    CHECK(rp_recipe_parse(r, fx_recipe, sizeof fx_recipe - 1, "tiny.yaml", "cpu", &setting, setting != NULL, &err) == 0,
+          "%s", err.msg);
     CHECK(rp_recipe_challenge(r, c->nonce, c->parts, "SHA256:", &err) == 0, "%s", err.msg);
 }
 
@@ -112,8 +113,10 @@ TEST(seeds_follow_from_nonce_recipe_and_key)
     apply(&a, &first, NULL);
     apply(&again, &first, NULL);
     apply(&b, &second, NULL);
-    CHECK(a.seed_init == again.seed_init && a.seed_data == again.seed_data && a.seed_dropout == again.seed_dropout, "not twice the same");
-    CHECK(a.seed_init != b.seed_init && a.seed_data != b.seed_data && a.seed_dropout != b.seed_dropout, "the nonce does not matter");
+    CHECK(a.seed_init == again.seed_init && a.seed_data == again.seed_data && a.seed_dropout == again.seed_dropout,
+          "not twice the same");
+    CHECK(a.seed_init != b.seed_init && a.seed_data != b.seed_data && a.seed_dropout != b.seed_dropout,
+          "the nonce does not matter");
     CHECK(a.seed_init != a.seed_data && a.seed_data != a.seed_dropout, "the key does not matter");
     CHECK(a.seed_perturbation && a.seed_perturbation != a.seed_init && a.seed_perturbation != b.seed_perturbation,
           "weights are not perturbed");
@@ -271,7 +274,8 @@ static void expect_bound(const char *received, enum rp_code code)
     CHECK(err.code == code, "%s: %s", received, err.msg);
     if (rc < 0)
         return;
-    CHECK(v.timed.samples == 28 && v.timed.seconds == 40.0, "%lld samples in %g s", (long long)v.timed.samples, v.timed.seconds);
+    CHECK(v.timed.samples == 28 && v.timed.seconds == 40.0, "%lld samples in %g s", (long long)v.timed.samples,
+          v.timed.seconds);
     struct rp_level l = rp_level_of(&v, RP_LEVEL_timed);
     CHECK(l.state == RP_LEVEL_NO, "timed without a replay: %s", l.text);
     v.replayed = 7;
@@ -336,12 +340,14 @@ TEST(an_answer_to_another_challenge_is_refused)
     static const char *const files[] = {"answered", "unasked"};
     for (int i = 0; i < 2; i++) {
         struct rp_challenge c = read_challenge(&other);
-        struct rp_verify_opts o = {.challenge = &c, .received_ns = rp_rfc3339_seconds("2026-09-21T14:13:40Z") * 1000000000};
+        struct rp_verify_opts o = {.challenge = &c,
+                                   .received_ns = rp_rfc3339_seconds("2026-09-21T14:13:40Z") * 1000000000};
         RP_VERIFICATION v = {0};
         struct rp_err err = {0};
         RP_FREE char *path = fx_path(files[i]);
         CHECK(rp_verify(&v, path, &o, &err) < 0 && err.code == RP_MISMATCH, "%s: %s", files[i], err.msg);
-        CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_FAILED, "%s: %s", files[i], v.check[RP_CHECK_challenge].text);
+        CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_FAILED, "%s: %s", files[i],
+              v.check[RP_CHECK_challenge].text);
         SAID(err.msg);
     }
 }
@@ -497,8 +503,10 @@ TEST(a_challenge_by_the_signer_bounds_nothing)
     CHECK(rp_verify(&v, path, &(struct rp_verify_opts){0}, &err) == 0 && v.timed.rate == 0, "%s", err.msg);
     CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_challenge].text);
     rp_verification_fini(&v);
-    struct rp_challenge c = read_challenge(&x.challenge); /* given with --challenge, by a verifier who got it from the signer */
-    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){.challenge = &c}, &err) == 0 && v.timed.rate == 0, "%s", err.msg);
+    /* given with --challenge, by a verifier who got it from the signer */
+    struct rp_challenge c = read_challenge(&x.challenge);
+    CHECK(rp_verify(&v, path, &(struct rp_verify_opts){.challenge = &c}, &err) == 0 && v.timed.rate == 0, "%s",
+          err.msg);
     CHECK(v.check[RP_CHECK_challenge].state == RP_CHECK_NOTE, "%s", v.check[RP_CHECK_challenge].text);
     CHECK(rp_trust_remove("alice", &err) == 0, "%s", err.msg);
 }
@@ -557,7 +565,8 @@ TEST(an_older_run_with_a_challenge_put_in_is_refused)
 
 TEST(another_nonce_or_moment_in_facts_json_is_refused)
 {
-    static const char *const changed[][2] = {{"made_at", "\"2026-09-21T14:13:10Z\""}, {"sha256", "\"" FX_ROOT "\""}, {"kind", "\"drand\""}};
+    static const char *const changed[][2] = {
+        {"made_at", "\"2026-09-21T14:13:10Z\""}, {"sha256", "\"" FX_ROOT "\""}, {"kind", "\"drand\""}};
     for (size_t i = 0; i < sizeof changed / sizeof *changed; i++) {
         FX(x);
         answer(&x, "2026-09-21T14:13:00Z");

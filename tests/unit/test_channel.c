@@ -14,7 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const unsigned char key[RP_CHANNEL_KEY] = "thirty-two bytes for this job...", other_key[RP_CHANNEL_KEY] = "another key";
+static const unsigned char key[RP_CHANNEL_KEY] = "thirty-two bytes for this job...",
+                           other_key[RP_CHANNEL_KEY] = "another key";
 
 static struct rp_channel_opts side(int own, const char *job, const unsigned char *k)
 {
@@ -92,9 +93,10 @@ TEST(identities)
         const char *text;
         int rank;
     } cases[] = {
-        {"repro1 data job-1 3 4", 3},   {"repro1 data job-1 -1 4", -1},  {"repro1 data job-1 3 5", -2},    {"repro1 data job-2 3 4", -2},
-        {"repro1 control job-1 3 4", -2}, {"repro1 data job-1 03 4", -2}, {"repro1 data job-1 3 4 ", -2},   {"repro1 data job-1 -2 4", -2},
-        {"repro2 data job-1 3 4", -2},  {"repro1 data job-1  3 4", -2},  {"repro1 data job-1 99999999999 4", -2}, {"", -2},
+        {"repro1 data job-1 3 4", 3}, {"repro1 data job-1 -1 4", -1}, {"repro1 data job-1 3 5", -2},
+        {"repro1 data job-2 3 4", -2}, {"repro1 control job-1 3 4", -2}, {"repro1 data job-1 03 4", -2},
+        {"repro1 data job-1 3 4 ", -2}, {"repro1 data job-1 -2 4", -2}, {"repro2 data job-1 3 4", -2},
+        {"repro1 data job-1  3 4", -2}, {"repro1 data job-1 99999999999 4", -2}, {"", -2},
         {"repro1 data job-1 +3 4", -2}, {"repro1 data job-1 2147483647 4", 2147483647},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -119,18 +121,21 @@ TEST(bytes_of_any_size)
     while (in < TOTAL || !flushed) {
         piece = piece * 3 % 200003 + 1;
         if (out < TOTAL) {
-            CHECK(rp_channel_write(p.client, sent + out, piece < TOTAL - out ? piece : TOTAL - out, &n, &err) == 0, "%s", err.msg);
+            CHECK(rp_channel_write(p.client, sent + out, piece < TOTAL - out ? piece : TOTAL - out, &n, &err) == 0,
+                  "%s", err.msg);
             out += n;
         } else if (!flushed) {
             flushed = rp_channel_flush(p.client, &err);
         }
         CHECK((rp_channel_events(p.client) & POLLIN) != 0);
-        if (!CHECK(rp_channel_read(p.server, got + in, piece < TOTAL - in ? piece : TOTAL - in, &n, &err) == 0, "%s", err.msg))
+        if (!CHECK(rp_channel_read(p.server, got + in, piece < TOTAL - in ? piece : TOTAL - in, &n, &err) == 0, "%s",
+                   err.msg))
             break;
         in += n;
     }
     CHECK(memcmp(sent, got, TOTAL) == 0);
-    CHECK(rp_channel_key_updates(p.client) > 20 && rp_channel_key_updates(p.server) == 0, "%d changes of keys", (int)rp_channel_key_updates(p.client));
+    CHECK(rp_channel_key_updates(p.client) > 20 && rp_channel_key_updates(p.server) == 0, "%d changes of keys",
+          (int)rp_channel_key_updates(p.client));
     CHECK(rp_channel_end(p.client, &err) == 1);
     CHECK(rp_channel_read(p.server, got, 10, &n, &err) == 1 && n == 0); /* an end, not a failure */
     CHECK(rp_channel_write(p.server, "back", 4, &n, &err) == 0 && n == 4);
@@ -177,7 +182,8 @@ TEST(refused_by_the_caller)
 
 TEST(bad_job)
 {
-    static const char *const jobs[] = {"", "two words", "a/b", "12345678901234567890123456789012345678901234567890123456789012345"};
+    static const char *const jobs[] = {"", "two words", "a/b",
+                                       "12345678901234567890123456789012345678901234567890123456789012345"};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         struct rp_err err = {0};
         const struct rp_channel_opts o = side(0, jobs[i], key);
@@ -198,7 +204,8 @@ TEST(replay)
     RP_BUF recording = {0};
     pair_sockets(fd);
     pair_sockets(wire);
-    struct rp_channel *c = rp_channel_connect(fd[0], &client, 1, &err), *s = rp_channel_accept(wire[1], &server, NULL, NULL, &err);
+    struct rp_channel *c = rp_channel_connect(fd[0], &client, 1, &err),
+                      *s = rp_channel_accept(wire[1], &server, NULL, NULL, &err);
     char bytes[4096];
     int done = 0;
     for (int i = 0; i < 100 && done < 2; i++) { /* a wire that listens */
@@ -232,8 +239,8 @@ TEST(replay)
 
 TEST(garbage)
 {
-    static const char *const texts[] = {"GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x40\x00\x01\x02\x03\x04\x05\x06", "RPL1 and what follows that",
-                                        "\x16\x03\x03\x00\x04\x01\x00\x00\x00"};
+    static const char *const texts[] = {"GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x40\x00\x01\x02\x03\x04\x05\x06",
+                                        "RPL1 and what follows that", "\x16\x03\x03\x00\x04\x01\x00\x00\x00"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const struct rp_channel_opts server = side(1, "job", key);
         struct rp_err err = {0};
@@ -244,7 +251,8 @@ TEST(garbage)
         shutdown(fd[0], SHUT_WR);
         for (int k = 0; k < 10 && !result; k++)
             result = rp_channel_handshake(s, &err);
-        CHECK(result == -1 && (err.code == RP_MALFORMED || err.code == RP_UNAVAILABLE) && *err.msg, "%zu: %s", i, err.msg);
+        CHECK(result == -1 && (err.code == RP_MALFORMED || err.code == RP_UNAVAILABLE) && *err.msg, "%zu: %s", i,
+              err.msg);
         CHECK(rp_channel_handshake(s, &err) == -1); /* and stays so */
         rp_channel_free(s);
         close(fd[0]);
@@ -291,7 +299,8 @@ TEST(changed_and_cut)
     struct rp_err err = {0};
     struct pair p = pair_open(side(3, "job", key), 1, side(1, "job", key), NULL);
     CHECK(send(rp_channel_fd(p.client), "\x17\x03\x03\x00\x20 32 bytes that nobody encrypted..", 37, 0) == 37);
-    CHECK(rp_channel_read(p.server, bytes, sizeof bytes, &n, &err) == -1 && err.code == RP_SIGNATURE && n == 0, "%s", err.msg);
+    CHECK(rp_channel_read(p.server, bytes, sizeof bytes, &n, &err) == -1 && err.code == RP_SIGNATURE && n == 0, "%s",
+          err.msg);
     CHECK(rp_channel_write(p.server, "x", 1, &n, &err) == -1 && n == 0);
     pair_close(&p);
 
@@ -299,6 +308,7 @@ TEST(changed_and_cut)
     rp_channel_free(p.client); /* without rp_channel_end() */
     p.client = NULL;
     CHECK(rp_channel_read(p.server, bytes, sizeof bytes, &n, &err) == -1 && err.code == RP_UNAVAILABLE, "%s", err.msg);
-    CHECK(rp_channel_write(p.server, bytes, sizeof bytes, &n, &err) == -1 && err.code == RP_UNAVAILABLE); /* no SIGPIPE */
+    /* no SIGPIPE */
+    CHECK(rp_channel_write(p.server, bytes, sizeof bytes, &n, &err) == -1 && err.code == RP_UNAVAILABLE);
     pair_close(&p);
 }

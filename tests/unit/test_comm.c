@@ -15,9 +15,11 @@ TEST(alone_in_every_group)
         enum rp_group group = (enum rp_group)g;
         CHECK(c->rank[g] == 0 && c->size[g] == 1, "group %d", g);
         memset(out, 0, sizeof out);
-        CHECK(rp_comm_all_gather(c, group, out, in, sizeof in, &err) == 0 && memcmp(in, out, sizeof in) == 0, "all_gather");
+        CHECK(rp_comm_all_gather(c, group, out, in, sizeof in, &err) == 0 && memcmp(in, out, sizeof in) == 0,
+              "all_gather");
         memset(out, 0, sizeof out);
-        CHECK(rp_comm_all_to_all(c, group, out, in, sizeof in, &err) == 0 && memcmp(in, out, sizeof in) == 0, "all_to_all");
+        CHECK(rp_comm_all_to_all(c, group, out, in, sizeof in, &err) == 0 && memcmp(in, out, sizeof in) == 0,
+              "all_to_all");
         CHECK(rp_comm_all_gather(c, group, in, in, sizeof in, &err) == 0, "in place");
         CHECK(rp_comm_barrier(c, group, &err) == 0, "barrier");
     }
@@ -31,7 +33,8 @@ TEST(members_of_groups)
     for (int rank = 0; rank < 24; rank++) {
         rp_comm_set_coords(&c, rank, layout);
         CHECK(c.size[RP_GROUP_WORLD] == 24 && c.rank[RP_GROUP_WORLD] == rank, "world of rank %d", rank);
-        CHECK(c.rank[RP_GROUP_TENSOR] == rank % 2 && c.rank[RP_GROUP_DATA] == rank / 2 % 3 && c.rank[RP_GROUP_PIPELINE] == rank / 6,
+        CHECK(c.rank[RP_GROUP_TENSOR] == rank % 2 && c.rank[RP_GROUP_DATA] == rank / 2 % 3 &&
+                  c.rank[RP_GROUP_PIPELINE] == rank / 6,
               "place of rank %d", rank);
         for (int g = 0; g < RP_GROUPS; g++)
             CHECK(rp_comm_world_rank(&c, (enum rp_group)g, c.rank[g]) == rank, "group %d of rank %d", g, rank);
@@ -98,7 +101,8 @@ TEST(collectives_among_ranks)
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         struct rp_err err = {0};
         int wrong = 0;
-        CHECK(ranks_run(layouts[i], NULL, exchange_in_all_groups, &wrong, &err) == 0 && !wrong, "layout %zu: %s", i, err.msg);
+        CHECK(ranks_run(layouts[i], NULL, exchange_in_all_groups, &wrong, &err) == 0 && !wrong, "layout %zu: %s", i,
+              err.msg);
     }
 }
 
@@ -114,5 +118,6 @@ static int disagree(struct rp_comm *c, void *arg, struct rp_err *err)
 TEST(sizes_that_differ_are_refused)
 {
     struct rp_err err = {0};
-    CHECK(ranks_run((struct rp_degrees){2, 1, 1}, NULL, disagree, NULL, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
+    CHECK(ranks_run((struct rp_degrees){2, 1, 1}, NULL, disagree, NULL, &err) < 0 && err.code == RP_MISMATCH, "%s",
+          err.msg);
 }

@@ -10,9 +10,11 @@ static void with_devices(struct command *c)
 {
     static const char *const address[] = {"0000:19:00.0", "0000:3b:00.0"};
 #define KNOWN(value) "{\"state\": \"ok\", \"source\": \"NVML\", \"value\": " value "}"
-    fx_gpus(&c->x, json_loads("{\"gpu0\": {\"pci_address\": " KNOWN("\"00000000:19:00.0\"")
-                              ", \"power_limit_enforced\": " KNOWN("300") "}, \"gpu1\": {\"pci_address\": " KNOWN("\"00000000:3B:00.0\"") "}}",
-                              0, NULL));
+    fx_gpus(
+        &c->x,
+        json_loads("{\"gpu0\": {\"pci_address\": " KNOWN("\"00000000:19:00.0\"") ", \"power_limit_enforced\": " KNOWN(
+                       "300") "}, \"gpu1\": {\"pci_address\": " KNOWN("\"00000000:3B:00.0\"") "}}",
+                   0, NULL));
     free(c->facts->no_telemetry);
     c->facts->no_telemetry = NULL;
     for (int i = 0; i < 2; i++) {

@@ -23,7 +23,8 @@ TEST(comparable_and_its_interval)
     RP_JSON *c = compared(&rows, RP_COMPARABLE), *again = compared(&rows, RP_COMPARABLE);
     const json_t *r = json_object_get(first_pair(c), "ratio");
     double low = json_number_value(json_object_get(r, "low")), high = json_number_value(json_object_get(r, "high"));
-    CHECK(json_number_value(json_object_get(r, "value")) == 2 && low > 1.95 && low < 2 && high > 2 && high < 2.05, "%g to %g", low, high);
+    CHECK(json_number_value(json_object_get(r, "value")) == 2 && low > 1.95 && low < 2 && high > 2 && high < 2.05,
+          "%g to %g", low, high);
     CHECK(json_equal(c, again) && json_array_size(json_object_get(first_pair(c), "confounders")) == 0);
     b->sample[0] = 150;
     RP_JSON *other = compared(&rows, RP_COMPARABLE);
@@ -31,8 +32,8 @@ TEST(comparable_and_its_interval)
     rp_rows_fini(&rows);
 }
 
-/* 500 pairs of results of 100 samples each, of which the second is twice as fast: of 100 intervals of their ratio and of an imported result 95
- * contain the truth, with a standard error of 1. */
+/* 500 pairs of results of 100 samples each, of which the second is twice as fast: of 100 intervals of their ratio and
+ * of an imported result 95 contain the truth, with a standard error of 1. */
 TEST(intervals_contain_the_true_ratio_and_speed_in_95_of_100)
 {
     enum { PAIRS = 500, SAMPLES = 100 };
@@ -56,7 +57,8 @@ TEST(intervals_contain_the_true_ratio_and_speed_in_95_of_100)
         }
         RP_JSON *c = compared(&rows, RP_COMPARABLE);
         const json_t *ratio = json_object_get(first_pair(c), "ratio");
-        ratios += json_number_value(json_object_get(ratio, "low")) <= 2 && 2 <= json_number_value(json_object_get(ratio, "high"));
+        ratios += json_number_value(json_object_get(ratio, "low")) <= 2 &&
+                  2 <= json_number_value(json_object_get(ratio, "high"));
         struct rp_result *row = &rows.row[0];
         row->source.kind = RP_RESULT_IMPORTED;
         rp_result_interval(row);
@@ -97,8 +99,9 @@ TEST(each_confounder)
         char value[RP_RESULT_TEXT_MAX + 1];
         int much = strcmp(all[i].scope, "MUCH") == 0, known_only = much || strcmp(all[i].scope, "KNOWN") == 0;
         const char *of_processors = strcmp(all[i].scope, "PROCESSORS") == 0 ? "0" : "1";
-        enum rp_comparable if_unknown = known_only ? RP_COMPARABLE
-                                        : strcmp(all[i].scope, "REQUIRED") == 0 ? RP_NOT_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS;
+        enum rp_comparable if_unknown = known_only                              ? RP_COMPARABLE
+                                        : strcmp(all[i].scope, "REQUIRED") == 0 ? RP_NOT_COMPARABLE
+                                                                                : RP_COMPARABLE_WITH_RESERVATIONS;
         struct rp_rows rows = {0};
         complete(&rows);
         complete(&rows);
@@ -182,14 +185,16 @@ static const json_t *row_of(const json_t *doc, size_t table, const char *first, 
         if (!json_object_get(block, "columns") || table-- > 0)
             continue;
         json_array_foreach(json_object_get(block, "rows"), k, cells)
-            if (strcmp(json_string_value(json_array_get(cells, 0)), first) == 0 && strcmp(json_string_value(json_array_get(cells, 1)), second) == 0)
+            if (strcmp(json_string_value(json_array_get(cells, 0)), first) == 0 &&
+                strcmp(json_string_value(json_array_get(cells, 1)), second) == 0)
                 return cells;
         return NULL;
     }
     return NULL;
 }
 
-/* Each column of each table has a word that is known; a line of nothing has no figure, and one without a result has no evidence at all. */
+/* Each column of each table has a word that is known; a line of nothing has no figure, and one without a result has no
+ * evidence at all. */
 TEST(cells_of_all_tables)
 {
     struct rp_rows rows = {0};
@@ -198,12 +203,14 @@ TEST(cells_of_all_tables)
         for (int with = 0; with < 2; with++) {
             RP_DOC d = {0};
             rp_layout_begin(&d, (enum rp_layout_table)t, 1);
-            rp_layout_cells(&d, (enum rp_layout_table)t, 1, &(struct rp_line){.row = with ? nothing : NULL, .base = nothing, .number = 7});
+            rp_layout_cells(&d, (enum rp_layout_table)t, 1,
+                            &(struct rp_line){.row = with ? nothing : NULL, .base = nothing, .number = 7});
             RP_JSON *doc = rp_doc_json(&d);
             const json_t *columns = rp_json_at(doc, "0/columns"), *cells = rp_json_at(doc, "0/rows/0");
             CHECK(json_array_size(columns) && json_array_size(columns) == json_array_size(cells), "table %d", t);
             for (size_t i = 0; i < json_array_size(cells); i++) {
-                const char *title = json_string_value(json_array_get(columns, i)), *cell = json_string_value(json_array_get(cells, i));
+                const char *title = json_string_value(json_array_get(columns, i)),
+                           *cell = json_string_value(json_array_get(cells, i));
                 int number = strcmp(cell, "7") == 0, figure = strpbrk(cell, "123456890") != NULL;
                 CHECK(with ? !figure : number || strcmp(cell, RP_NO_EVIDENCE) == 0, "%s: %s", title, cell);
             }
@@ -214,9 +221,13 @@ TEST(cells_of_all_tables)
 /* A bundle of one device in the cells of its case and no other, with its own model FLOPs. */
 TEST(bundle_in_the_layout_of_gpt)
 {
-    static const char *const values[][2] = {{"model", "gpt of 16 x 1536"}, {"framework", "repro"}, {"sequence_length", "2048"}, {"micro_batch", "2"},
-        {"data_parallel", "8"}, {"tensor_parallel", "1"}, {"pipeline_parallel", "4"}, {"global_batch", "512"}, {"hidden_size", "1536"},
-        {"layers", "16"}, {"vocabulary", "50304"}, {"recomputation", "full"}, {"latency_ms", "5120000"}, {"tflops_per_device", "1.25"}};
+    static const char *const values[][2] = {{"model", "gpt of 16 x 1536"}, {"framework", "repro"},
+                                            {"sequence_length", "2048"},   {"micro_batch", "2"},
+                                            {"data_parallel", "8"},        {"tensor_parallel", "1"},
+                                            {"pipeline_parallel", "4"},    {"global_batch", "512"},
+                                            {"hidden_size", "1536"},       {"layers", "16"},
+                                            {"vocabulary", "50304"},       {"recomputation", "full"},
+                                            {"latency_ms", "5120000"},     {"tflops_per_device", "1.25"}};
     struct rp_rows rows = {0};
     struct rp_doc d = {0};
     struct rp_result *row = complete(&rows);
@@ -225,7 +236,8 @@ TEST(bundle_in_the_layout_of_gpt)
     row->source.file = rp_strdup("a.zst");
     rp_layout_write(&d, "gpt", &rows);
     RP_JSON *doc = rp_doc_json(&d);
-    const json_t *cells = row_of(doc, 0, "DP_PP_8x1x4_512_1536x16", "4"), *other = row_of(doc, 0, "DP_8x1x1_16_1536x16", "1"),
+    const json_t *cells = row_of(doc, 0, "DP_PP_8x1x4_512_1536x16", "4"),
+                 *other = row_of(doc, 0, "DP_8x1x1_16_1536x16", "1"),
                  *flops = row_of(doc, 1, "DP_PP_8x1x4_512_1536x16", "repro");
     CHECK(cells && other && flops);
     CHECK_STR(json_string_value(json_array_get(cells, 7)), "5120000.00");
@@ -260,14 +272,17 @@ TEST(threads_of_processors_only)
     json_decref(compared(&rows, RP_COMPARABLE));
     set(&rows.row[1], "other_work", "load 5.02 on 2 CPUs, 6 tasks running");
     RP_JSON *c = compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS);
-    CHECK_STR(json_string_value(json_object_get(json_array_get(json_object_get(first_pair(c), "confounders"), 0), "name")), "other work");
+    CHECK_STR(
+        json_string_value(json_object_get(json_array_get(json_object_get(first_pair(c), "confounders"), 0), "name")),
+        "other work");
     rp_rows_fini(&rows);
 }
 
 /* A collective trains nothing: nobody asks it for its optimizer, but for what it moves. */
 TEST(collectives)
 {
-    static const char *const none[] = {"model", "precision", "batch_per_device", "optimizer", "clipping", "dropout", "data", "padding", "data_parallel"};
+    static const char *const none[] = {"model",   "precision", "batch_per_device", "optimizer",    "clipping",
+                                       "dropout", "data",      "padding",          "data_parallel"};
     struct rp_rows rows = {0};
     for (int k = 0; k < 2; k++) {
         struct rp_result *row = complete(&rows);
@@ -295,10 +310,12 @@ static json_t *leaf(const char *json)
 /* A capture of two CPUs; path=JSON pairs, ended by NULL, replace values of it. */
 static json_t *capture(const char *const *change)
 {
-    static const char *const values[][3] = {
-        {"cpu", "model_name", "\"Xeon\""}, {"cpu", "family", "\"6\""},  {"cpu", "model", "\"207\""},       {"cpu", "stepping", "\"8\""},
-        {"cpu", "cores", "2"},             {"cpu", "online", "\"0-1\""}, {"cpu", "allowed", "\"0-1\""},     {"kernel", "load_1min", "0.1"},
-        {"kernel", "tasks_running", "1"},  {"gpu", "count", "0"},        {"frequency", "governor", "\"performance\""}};
+    static const char *const values[][3] = {{"cpu", "model_name", "\"Xeon\""}, {"cpu", "family", "\"6\""},
+                                            {"cpu", "model", "\"207\""}, {"cpu", "stepping", "\"8\""},
+                                            {"cpu", "cores", "2"}, {"cpu", "online", "\"0-1\""},
+                                            {"cpu", "allowed", "\"0-1\""}, {"kernel", "load_1min", "0.1"},
+                                            {"kernel", "tasks_running", "1"}, {"gpu", "count", "0"},
+                                            {"frequency", "governor", "\"performance\""}};
     json_t *probes = json_object();
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         const char *value = values[i][2];
@@ -344,7 +361,8 @@ static struct rp_result *add_run(struct rp_rows *rows, struct rp_run_documents *
     return row;
 }
 
-/* The row of a verified bundle with that device and that capture; everything that they do not say is as in complete(). */
+/* The row of a verified bundle with that device and that capture; everything that they do not say is as in
+ * complete(). */
 static struct rp_result *run_on(struct rp_rows *rows, const char *device, const char *const *change)
 {
     struct rp_rows of = {0};
@@ -365,7 +383,8 @@ static struct rp_result *run_on(struct rp_rows *rows, const char *device, const 
     return row;
 }
 
-/* Two runs, the second of which was made so: the verdict; the names of the confounders with both values are golden words. */
+/* Two runs, the second of which was made so: the verdict; the names of the confounders with both values are golden
+ * words. */
 static void expect_pair(const char *device, const char *const *change, enum rp_comparable verdict)
 {
     struct rp_rows rows = {0};
@@ -396,18 +415,22 @@ TEST(one_recipe_otherwise)
 {
     expect_pair("isa=avx512 threads=1", NULL, RP_COMPARABLE_WITH_RESERVATIONS);
     expect_pair("isa=avx2 threads=2", NULL, RP_COMPARABLE_WITH_RESERVATIONS);
-    expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "5.02", "tasks_running", "6"), RP_COMPARABLE_WITH_RESERVATIONS);
+    expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "5.02", "tasks_running", "6"),
+                RP_COMPARABLE_WITH_RESERVATIONS);
     expect_pair("isa=avx512 threads=2", CHANGE("load_1min", ""), RP_COMPARABLE_WITH_RESERVATIONS);
-    expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "5.02", "tasks_running", ""), RP_COMPARABLE_WITH_RESERVATIONS);
+    expect_pair("isa=avx512 threads=2", CHANGE("load_1min", "5.02", "tasks_running", ""),
+                RP_COMPARABLE_WITH_RESERVATIONS);
     expect_pair("", NULL, RP_COMPARABLE_WITH_RESERVATIONS);
-    expect_pair("isa=avx512 threads=2", CHANGE("model", "\"143\"", "cores", "4"), RP_COMPARABLE_WITH_RESERVATIONS); /* of another processor the cores are told with it */
+    /* of another processor the cores are told with it */
+    expect_pair("isa=avx512 threads=2", CHANGE("model", "\"143\"", "cores", "4"), RP_COMPARABLE_WITH_RESERVATIONS);
     expect_pair("isa=avx512 threads=2", CHANGE("stepping", "\"6\""), RP_COMPARABLE_WITH_RESERVATIONS);
     expect_pair("isa=avx512 threads=2", CHANGE("governor", "\"powersave\""), RP_COMPARABLE_WITH_RESERVATIONS);
     expect_pair("isa=avx512 threads=2", CHANGE("allowed", ""), RP_COMPARABLE_WITH_RESERVATIONS);
     char longest[400]; /* a value that goes on and on is cut */
     snprintf(longest, sizeof longest, "\"0%0150d\\u00e9\"", 7);
     expect_pair("isa=avx512 threads=2", CHANGE("allowed", longest), RP_COMPARABLE_WITH_RESERVATIONS);
-    expect_pair("isa=avx512 threads=2", CHANGE("cores", "4", "allowed", "\"0\\u001b\""), RP_COMPARABLE_WITH_RESERVATIONS);
+    expect_pair("isa=avx512 threads=2", CHANGE("cores", "4", "allowed", "\"0\\u001b\""),
+                RP_COMPARABLE_WITH_RESERVATIONS);
 }
 
 /* A probe that is taken out is no machine that is alike. */
@@ -422,7 +445,8 @@ TEST(what_is_left_out_is_not_the_same)
     const json_t *one = json_array_get(json_object_get(first_pair(c), "confounders"), 0);
     CHECK_STR(json_string_value(json_object_get(one, "key")), "environment_unknown");
     CHECK_STR(json_string_value(json_object_get(one, "b")), "cpu not captured");
-    CHECK(json_integer_value(json_object_get(json_object_get(first_pair(c), "environment"), "not_compared")) == 1, "not counted");
+    CHECK(json_integer_value(json_object_get(json_object_get(first_pair(c), "environment"), "not_compared")) == 1,
+          "not counted");
     rp_rows_fini(&rows);
 }
 

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const char evil[] = "a|b\n# comparable\n<script>x</script>[l](http://e.x/) `c` *d* _e_ \x1b[2J\xe2\x80\xae www.e.x u@v.w ~s~ =1+1 \"q\", z";
+static const char evil[] = "a|b\n# comparable\n<script>x</script>[l](http://e.x/) `c` *d* _e_ \x1b[2J\xe2\x80\xae "
+                           "www.e.x u@v.w ~s~ =1+1 \"q\", z";
 
 static void evil_doc(struct rp_doc *d)
 {
@@ -44,8 +45,9 @@ TEST(foreign_text_in_documents)
     CHECK(!strchr(md.data, 27) && !strchr(csv.data, 27) && !strchr(text.data, 27));
     CHECK(!strstr(md.data, "\xe2\x80\xae") && !strstr(text.data, "\xe2\x80\xae"));
     CHECK(lines(&md) == 8, "%zu lines: %s", lines(&md), md.data); /* heading, blank, line, blank, table of 4 */
-    CHECK(!strstr(md.data, "<s") && !strstr(md.data, "l](") && !strstr(md.data, " `") && !strstr(md.data, " *") && !strstr(md.data, "http://") &&
-              !strstr(md.data, "www.e") && !strstr(md.data, "u@") && !strstr(md.data, "\n1. ") && !strstr(md.data, "a|b"),
+    CHECK(!strstr(md.data, "<s") && !strstr(md.data, "l](") && !strstr(md.data, " `") && !strstr(md.data, " *") &&
+              !strstr(md.data, "http://") && !strstr(md.data, "www.e") && !strstr(md.data, "u@") &&
+              !strstr(md.data, "\n1. ") && !strstr(md.data, "a|b"),
           "%s", md.data);
     CHECK(lines(&csv) == 3 && strncmp(csv.data, "section,table,", 14) == 0, "%s", csv.data);
     CHECK(strstr(csv.data, ",\"'=1+1\"\n") && strstr(csv.data, "\",,-1.5,no evidence\n"), "%s", csv.data);
@@ -59,7 +61,8 @@ static void one_table(struct rp_doc *d, const char *name)
     rp_doc_cell(d, "1");
 }
 
-/* Programs tell the tables apart by the same two columns in each; a document without headings is one table and has none. */
+/* Programs tell the tables apart by the same two columns in each; a document without headings is one table and has
+ * none. */
 TEST(tables_in_csv_say_where_they_stand)
 {
     struct rp_doc d = {0};
@@ -85,7 +88,8 @@ TEST(tables_in_csv_say_where_they_stand)
 
 TEST(words_of_a_shell)
 {
-    static const char *const cases[][2] = {{"a.zst", "a.zst"}, {"a b", "'a b'"}, {"it's", "'it'\\''s'"}, {"$(x)", "'$(x)'"}, {"", "''"}, {"-rf", "'-rf'"}};
+    static const char *const cases[][2] = {{"a.zst", "a.zst"}, {"a b", "'a b'"}, {"it's", "'it'\\''s'"},
+                                           {"$(x)", "'$(x)'"}, {"", "''"},       {"-rf", "'-rf'"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_FREE char *word = rp_shell_word(cases[i][0]);
         CHECK_STR(word, cases[i][1]);
@@ -111,7 +115,8 @@ TEST(recipe_of_a_bundle_by_its_plain_name)
     rp_rows_fini(&rows);
 }
 
-/* What a bundle says of its commands is words, and no shell finds more in them; the recipe is written to no file that something runs. */
+/* What a bundle says of its commands is words, and no shell finds more in them; the recipe is written to no file that
+ * something runs. */
 TEST(commands_of_a_stranger)
 {
     static const char *const cases[][3] = {
@@ -139,7 +144,8 @@ TEST(commands_of_a_stranger)
         row->run = documents("cpu", 1);
         free(row->run->facts.recipe_name);
         row->run->facts.recipe_name = rp_strdup(cases[i][2]);
-        row->environment = json_pack("{s:{s:{s:{s:s, s:s}}}}", "probes", "launch", "command", "state", "ok", "value", cases[i][0]);
+        row->environment =
+            json_pack("{s:{s:{s:{s:s, s:s}}}}", "probes", "launch", "command", "state", "ok", "value", cases[i][0]);
         rp_layout_write(&d, "paddle", &rows);
         rp_doc_write(&text, &d, RP_DOC_TEXT);
         rp_doc_write(&markdown, &d, RP_DOC_MD);

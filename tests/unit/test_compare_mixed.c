@@ -9,8 +9,8 @@ static void expect_first(const struct rp_rows *rows, enum rp_comparable verdict,
 {
     RP_JSON *c = compared(rows, verdict);
     const json_t *one = json_array_get(json_object_get(first_pair(c), "confounders"), 0);
-    CHECK(strcmp(rp_json_text_at(one, "key"), key) == 0 && strcmp(rp_json_text_at(one, "state"), state) == 0, "%s: %s", key,
-          rp_json_text_at(one, "key"));
+    CHECK(strcmp(rp_json_text_at(one, "key"), key) == 0 && strcmp(rp_json_text_at(one, "state"), state) == 0, "%s: %s",
+          key, rp_json_text_at(one, "key"));
 }
 
 /* What tables name amp is fp16, and bf16 where the device has it. */
@@ -33,8 +33,8 @@ TEST(precision_amp_of_a_table_equals_fp16_and_mostly_bf16)
         set(complete(&rows), "precision", cases[i].b);
         for (int k = 0; k < 2; k++)
             set(&rows.row[k], "device_model", cases[i].device);
-        expect_first(&rows, cases[i].equal ? RP_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS, cases[i].equal ? "" : "precision",
-                     cases[i].equal ? "" : "differs");
+        expect_first(&rows, cases[i].equal ? RP_COMPARABLE : RP_COMPARABLE_WITH_RESERVATIONS,
+                     cases[i].equal ? "" : "precision", cases[i].equal ? "" : "differs");
         rp_rows_fini(&rows);
     }
 }
@@ -65,7 +65,8 @@ TEST(skipped_steps_of_one_result_are_a_reservation_unless_the_other_is_fp32)
     set(b, "arithmetic", "fp16, tc16");
     RP_JSON *scaled = compared(&rows, RP_COMPARABLE_WITH_RESERVATIONS);
     const json_t *all = json_object_get(first_pair(scaled), "confounders");
-    CHECK(json_array_size(all) == 1 && strcmp(rp_json_text_at(json_array_get(all, 0), "key"), "loss_scaling") == 0, "%zu", json_array_size(all));
+    CHECK(json_array_size(all) == 1 && strcmp(rp_json_text_at(json_array_get(all, 0), "key"), "loss_scaling") == 0,
+          "%zu", json_array_size(all));
     rp_rows_fini(&rows);
 }
 
@@ -95,7 +96,8 @@ TEST(layouts_have_mixed_precision_beside_amp)
         rp_layout_write(&d, layouts[i][0], &rows);
         rp_doc_write(&out, &d, RP_DOC_MD);
         CHECK(strstr(rp_buf_text(&out), layouts[i][1]), "%s: %s", layouts[i][0], rp_buf_text(&out));
-        CHECK(i == 0 || strstr(rp_buf_text(&out), "bert-base, amp, batch size per device: 64"), "%s", rp_buf_text(&out));
+        CHECK(i == 0 || strstr(rp_buf_text(&out), "bert-base, amp, batch size per device: 64"), "%s",
+              rp_buf_text(&out));
         CHECK(i == 0 || strstr(rp_buf_text(&out), "repro 1, fp16, tc16"), "%s", rp_buf_text(&out));
         rp_doc_fini(&d);
         rp_rows_fini(&rows);

@@ -1,5 +1,5 @@
-/* Mixed precision with divided optimizer state: data-parallel ranks gather 16-bit copies of matrices, and keep masters of their own share.
- * The bits of one rank, half of the bytes, and faults that the comparison has to find. */
+/* Mixed precision with divided optimizer state: data-parallel ranks gather 16-bit copies of matrices, and keep masters
+ * of their own share. The bits of one rank, half of the bytes, and faults that the comparison has to find. */
 /* exhaustive */
 #include "tests/unit/mixed_trials.h"
 #include "tests/unit/scratch.h"
@@ -55,11 +55,13 @@ TEST(bytes_of_gathered_copies)
             for (int k = 0; k < n; k++) {
                 const struct trace *is = &divided.trace[k];
                 saved += replicated.trace[k].sent - is->sent;
-                CHECK(is->moved >= is->sent && is->moved - is->sent < (uint64_t)n * 8192, "%s: rank %d of %d sent %llu bytes, not %llu",
-                      model_names[m], k, n, (unsigned long long)is->moved, (unsigned long long)is->sent);
+                CHECK(is->moved >= is->sent && is->moved - is->sent < (uint64_t)n * 8192,
+                      "%s: rank %d of %d sent %llu bytes, not %llu", model_names[m], k, n,
+                      (unsigned long long)is->moved, (unsigned long long)is->sent);
             }
-            CHECK(saved >= 2 * matrices && saved <= 2 * matrices + 64u * (unsigned)(w->n * (n - 1)), "%s, %d ranks: %llu bytes saved, not %llu",
-                  model_names[m], n, (unsigned long long)saved, (unsigned long long)(2 * matrices));
+            CHECK(saved >= 2 * matrices && saved <= 2 * matrices + 64u * (unsigned)(w->n * (n - 1)),
+                  "%s, %d ranks: %llu bytes saved, not %llu", model_names[m], n, (unsigned long long)saved,
+                  (unsigned long long)(2 * matrices));
             rp_net_free(net);
             traces_fini(divided.trace, n);
             traces_fini(replicated.trace, n);
@@ -67,8 +69,8 @@ TEST(bytes_of_gathered_copies)
         }
 }
 
-/* All ranks together have the master of every element of a matrix once; vectors, which operations take as they are, all of
- * them have. A line of 16 floats may be empty before each tensor. */
+/* All ranks together have the master of every element of a matrix once; vectors, which operations take as they are, all
+ * of them have. A line of 16 floats may be empty before each tensor. */
 TEST(masters_of_a_share_are_all_that_a_rank_has)
 {
     for (int m = 0; m < MODELS; m++)
@@ -165,8 +167,9 @@ TEST(checkpoints_have_the_masters_of_all_ranks)
 
 /* What goes wrong on rank 1 of three, in every step. */
 enum fault { NONE, KEPT, SWAPPED, SHIFTED, UNROUNDED, FAULTS };
-static const char *const fault_names[FAULTS] = {"none", "copies of another rank are not replaced", "shares of two ranks are swapped",
-                                                "a share is one number late", "the own share is not rounded again"};
+static const char *const fault_names[FAULTS] = {"none", "copies of another rank are not replaced",
+                                                "shares of two ranks are swapped", "a share is one number late",
+                                                "the own share is not rounded again"};
 static enum fault planted;
 static const struct trace *faulty; /* of rank 1 */
 
@@ -174,7 +177,8 @@ static const struct trace *faulty; /* of rank 1 */
 static int is_copy(const struct rp_train *t, const void *x)
 {
     const char *from = (const char *)t->rounded;
-    return (const char *)x >= from && (const char *)x < from + t->state.weights->bytes / sizeof(float) * t->net->dev->stored_bytes;
+    return (const char *)x >= from &&
+           (const char *)x < from + t->state.weights->bytes / sizeof(float) * t->net->dev->stored_bytes;
 }
 
 static void swap_bytes(unsigned char *a, unsigned char *b, size_t n)
@@ -249,9 +253,11 @@ TEST(a_copy_that_is_not_what_its_owner_rounded_is_noticed)
             many.devices = 1;
             many.opened = plant_in_device;
             faulty = &many.trace[1];
-            CHECK(ranks_run(data_ranks(3), NULL, run_with_fault, &many, &err) == 0, "%s: %s", fault_names[planted], err.msg);
-            CHECK((many.trace[0].loss[1] != one.trace[0].loss[1]) == (planted != NONE), "%s, %s: the losses of the next step are %a and %a",
-                  fault_names[planted], wide_and_narrow[narrow].isa, (double)many.trace[0].loss[1], (double)one.trace[0].loss[1]);
+            CHECK(ranks_run(data_ranks(3), NULL, run_with_fault, &many, &err) == 0, "%s: %s", fault_names[planted],
+                  err.msg);
+            CHECK((many.trace[0].loss[1] != one.trace[0].loss[1]) == (planted != NONE),
+                  "%s, %s: the losses of the next step are %a and %a", fault_names[planted],
+                  wide_and_narrow[narrow].isa, (double)many.trace[0].loss[1], (double)one.trace[0].loss[1]);
             CHECK(many.trace[0].loss[0] == one.trace[0].loss[0], "%s: the first loss", fault_names[planted]);
             traces_fini(many.trace, 3);
         }

@@ -1,4 +1,5 @@
-/* Archives, honest and hostile: each refusal with its reason, every format and compression, and nothing ever outside the directory. */
+/* Archives, honest and hostile: each refusal with its reason, every format and compression, and nothing ever outside
+ * the directory. */
 #include "tests/unit/tap.h"
 
 #include "base/interrupt.h"
@@ -104,8 +105,9 @@ static int same_file(const char *path, const char *text)
 
 TEST(every_format_and_compression)
 {
-    static const char *const form[][2] = {{"pax", NULL},    {"ustar", NULL},  {"gnutar", NULL}, {"zip", NULL},  {"ustar", "gzip"},
-                                          {"ustar", "xz"},  {"ustar", "zstd"}, {"ustar", "lz4"}, {"ustar", "bzip2"}};
+    static const char *const form[][2] = {{"pax", NULL},     {"ustar", NULL},   {"gnutar", NULL},
+                                          {"zip", NULL},     {"ustar", "gzip"}, {"ustar", "xz"},
+                                          {"ustar", "zstd"}, {"ustar", "lz4"},  {"ustar", "bzip2"}};
     const struct member m[] = {{"./", AE_IFDIR, 0, 0, 0, 0},
                                {"./dir/", AE_IFDIR, 0, 0, 0, 0},
                                {"dir/a.tfrecord", 0, "alpha", 0, 0, 0},
@@ -118,7 +120,8 @@ TEST(every_format_and_compression)
         int rc = unpack(path, scratch("out"), NULL);
         CHECK(rc == 0, "%s %s: %s", form[i][0], form[i][1] ? form[i][1] : "", err.msg);
         CHECK(same_file(scratch("out/dir/a.tfrecord"), "alpha") && same_file(scratch("out/implied/x/b"), "beta"));
-        CHECK(same_file(scratch("out/empty"), "") && same_file(scratch("out/gr\xc3\xbc\xc3\x9f"), "umlaut"), "%s", form[i][0]);
+        CHECK(same_file(scratch("out/empty"), "") && same_file(scratch("out/gr\xc3\xbc\xc3\x9f"), "umlaut"), "%s",
+              form[i][0]);
         CHECK(stat(scratch("out/dir/a.tfrecord"), &st) == 0 && (st.st_mode & 07777) == 0644 && st.st_uid == geteuid());
     }
 }
@@ -126,7 +129,8 @@ TEST(every_format_and_compression)
 TEST(written_archives_are_readable_and_deterministic)
 {
     static const char *const ending[] = {".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tar.bz2", ".tar.lz4"};
-    struct rp_archive_member m[2] = {{(char[]){"a.tfrecord"}, (unsigned char *)(char[]){"first"}, 5}, {(char[]){"b"}, NULL, 0}};
+    struct rp_archive_member m[2] = {{(char[]){"a.tfrecord"}, (unsigned char *)(char[]){"first"}, 5},
+                                     {(char[]){"b"}, NULL, 0}};
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
         RP_BUF one = {0}, two = {0};
         char a[64], b[64];
@@ -136,12 +140,14 @@ TEST(written_archives_are_readable_and_deterministic)
         CHECK(rp_archive_write(scratch(b), m, 2, &err) == 0);
         CHECK(rp_read_file(&one, scratch(a), 1 << 20, &err) == 0 && rp_read_file(&two, scratch(b), 1 << 20, &err) == 0);
         CHECK(one.size == two.size && memcmp(one.data, two.data, one.size) == 0, "%s", ending[i]);
-        CHECK(unpack(scratch(a), scratch("out"), NULL) == 0 && same_file(scratch("out/a.tfrecord"), "first"), "%s", err.msg);
+        CHECK(unpack(scratch(a), scratch("out"), NULL) == 0 && same_file(scratch("out/a.tfrecord"), "first"), "%s",
+              err.msg);
         struct rp_archive_source s = {.name = "memory", .fd = -1, .data = one.data, .size = one.size};
         struct rp_archive_member *got;
         int n;
         CHECK(rp_archive_load(&s, 100, &got, &n, &err) == 0, "%s", err.msg);
-        CHECK(n == 2 && strcmp(got[0].name, "a.tfrecord") == 0 && got[0].size == 5 && memcmp(got[0].data, "first", 5) == 0);
+        CHECK(n == 2 && strcmp(got[0].name, "a.tfrecord") == 0 && got[0].size == 5 &&
+              memcmp(got[0].data, "first", 5) == 0);
         rp_archive_members_free(got, n);
         REFUSED(rp_archive_load(&s, 4, &got, &n, &err) < 0, err.msg);
     }
@@ -157,7 +163,8 @@ static int count_visits(void *arg, const char *name, char type, uint64_t size)
 
 TEST(listing_unpacks_nothing_and_refuses_the_same)
 {
-    const struct member good[] = {{"d", AE_IFDIR, 0, 0, 0, 0}, {"d/f", 0, "x", 0, 0, 0}, {"d/l", AE_IFLNK, "f", 0, 0, 0}};
+    const struct member good[] = {
+        {"d", AE_IFDIR, 0, 0, 0, 0}, {"d/f", 0, "x", 0, 0, 0}, {"d/l", AE_IFLNK, "f", 0, 0, 0}};
     const struct member bad[] = {{"../f", 0, "x", 0, 0, 0}};
     int seen = 0;
     RP_FD fd = open(make("l.tar", "pax", NULL, good, 3), O_RDONLY);
@@ -252,7 +259,8 @@ TEST(names_that_collide)
     const struct member dots[] = {{"a", 0, "1", 0, 0, 0}, {"./a", 0, "2", 0, 0, 0}};
     const struct member below_file[] = {{"a", 0, "1", 0, 0, 0}, {"a/b", 0, "2", 0, 0, 0}};
     const struct member over_dir[] = {{"a/b", 0, "1", 0, 0, 0}, {"a", 0, "2", 0, 0, 0}};
-    const struct member through[] = {{"d", AE_IFDIR, 0, 0, 0, 0}, {"l", AE_IFLNK, "d", 0, 0, 0}, {"l/x", 0, "2", 0, 0, 0}};
+    const struct member through[] = {
+        {"d", AE_IFDIR, 0, 0, 0, 0}, {"l", AE_IFLNK, "d", 0, 0, 0}, {"l/x", 0, "2", 0, 0, 0}};
     const struct member dir_twice[] = {{"d/", AE_IFDIR, 0, 0, 0, 0}, {"d/", AE_IFDIR, 0, 0, 0, 0}};
     refused(make("c.tar", "pax", NULL, same, 2), NULL);
     refused(make("c.tar", "pax", NULL, folded, 2), NULL);
@@ -349,7 +357,8 @@ TEST(an_interrupt_ends_unpacking)
         rp_interrupt_settle();
         _exit(stopped && unpack(path, dir, NULL) == 0 ? 0 : 1);
     }
-    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x",
+          (unsigned)status);
 }
 
 TEST(other_files_are_refused)

@@ -164,7 +164,8 @@ TEST(directories_globs_and_their_order)
     put_file("set/inner/README", "x", 1);
     struct rp_dataset *d = open_bert(scratch("set/inner"), NULL, 0, 0, &err);
     CHECK(d && d->format->count(d) == 4, "%s", err.msg);
-    CHECK(first_id(d, 0) == 16 && first_id(d, 1) == 17 && first_id(d, 2) == 17 && first_id(d, 3) == 15, "B, a, b: byte-wise");
+    CHECK(first_id(d, 0) == 16 && first_id(d, 1) == 17 && first_id(d, 2) == 17 && first_id(d, 3) == 15,
+          "B, a, b: byte-wise");
     close_data(d);
     d = open_bert(scratch("set/inner/*.tfrecord"), NULL, 0, 0, &err);
     CHECK(d && d->format->count(d) == 3, "%s", err.msg);
@@ -183,7 +184,8 @@ TEST(directories_globs_and_their_order)
     put_file("bare/x.txt", "x", 1);
     open_fails(scratch("bare"), RP_IO);
     struct rp_files other;
-    CHECK(rp_files_open(&other, scratch("bare"), ".txt", &err) == 0 && other.n == 1, "files of another format: %s", err.msg);
+    CHECK(rp_files_open(&other, scratch("bare"), ".txt", &err) == 0 && other.n == 1, "files of another format: %s",
+          err.msg);
     rp_files_close(&other);
     open_fails(scratch("set/inner/empty.tfrecord"), RP_MALFORMED);
     open_fails("/dev/null", RP_IO);
@@ -199,7 +201,8 @@ TEST(digest_is_what_stock_tools_compute)
     struct rp_data_check c;
     struct rp_dataset *d = open_bert(scratch("dig"), NULL, 1, 1, &err);
     CHECK(d && check_data(d, &c, &err) == 0, "%s", err.msg);
-    snprintf(command, sizeof command, "cd %s && sha256sum a.tfrecord b.tfrecord | cut -c1-64 | sha256sum | cut -c1-64", scratch("dig"));
+    snprintf(command, sizeof command, "cd %s && sha256sum a.tfrecord b.tfrecord | cut -c1-64 | sha256sum | cut -c1-64",
+             scratch("dig"));
     FILE *p = popen(command, "r");
     CHECK(p && fgets(line, sizeof line, p));
     if (p)
@@ -227,10 +230,13 @@ TEST(probe_finds_the_lengths)
     const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
     int n = 0;
     put_samples("probe.tfrecord", 0, 1);
-    if (!CHECK(format->probe(scratch("probe.tfrecord"), &(struct rp_data_opts){0}, f, &n, &err) == 0 && n == BERT_FIELDS, "%s", err.msg))
+    if (!CHECK(format->probe(scratch("probe.tfrecord"), &(struct rp_data_opts){0}, f, &n, &err) == 0 &&
+                   n == BERT_FIELDS,
+               "%s", err.msg))
         return;
     for (int i = 0; i < n; i++)
-        CHECK(strcmp(f[i].name, small_fields[i].name) == 0 && f[i].dtype == small_fields[i].dtype && f[i].count == small_fields[i].count,
+        CHECK(strcmp(f[i].name, small_fields[i].name) == 0 && f[i].dtype == small_fields[i].dtype &&
+                  f[i].count == small_fields[i].count,
               "%s: %ld", f[i].name, f[i].count);
     CHECK(f[0].below == 30522 && f[1].below == 2, "ranges of public data");
     struct rp_dataset *d = format->open(scratch("probe.tfrecord"), f, n, &(struct rp_data_opts){0}, &err);
@@ -248,15 +254,19 @@ TEST(probe_refuses_fields_without_a_length)
     const struct rp_example_field rows[][2] = {
         {{.name = "input_ids", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
         {{.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
-        {{.name = "input_ids", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 0}, {.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
-        {{.name = "input_ids", .want = RP_EXAMPLE_BYTES, .out.bytes = &text, .count = 1}, {.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
+        {{.name = "input_ids", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 0},
+         {.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
+        {{.name = "input_ids", .want = RP_EXAMPLE_BYTES, .out.bytes = &text, .count = 1},
+         {.name = "masked_lm_positions", .want = RP_EXAMPLE_INT64, .out.i64 = ids, .count = 4}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         RP_BUF message = {0}, file = {0};
         int n;
         rp_example_write(&message, (struct rp_example_field *)(uintptr_t)rows[i], rows[i][1].name ? 2 : 1);
         rp_tfrecord_append(&file, message.data, message.size);
-        CHECK(format->probe(put_file("odd.tfrecord", file.data, file.size), &(struct rp_data_opts){0}, f, &n, &err) < 0 && err.code == RP_MALFORMED,
+        CHECK(format->probe(put_file("odd.tfrecord", file.data, file.size), &(struct rp_data_opts){0}, f, &n, &err) <
+                      0 &&
+                  err.code == RP_MALFORMED,
               "%zu: %s", i, err.msg);
     }
 }
@@ -283,7 +293,8 @@ TEST(formats_are_found_by_name)
     struct rp_recipe r = {0};
     for (int i = 0; rp_data_formats[i]; i++) {
         const struct rp_data_format *f = rp_data_formats[i];
-        CHECK(rp_data_format_find(f->name) == f && *f->summary && *f->in_name && f->probe && f->open && f->close && f->count && f->get && f->check,
+        CHECK(rp_data_format_find(f->name) == f && *f->summary && *f->in_name && f->probe && f->open && f->close &&
+                  f->count && f->get && f->check,
               "%s", f->name);
         r.data_format = i;
         CHECK(rp_data_format_of(&r) == f);
@@ -293,7 +304,8 @@ TEST(formats_are_found_by_name)
 
 static void wants_fail(const struct rp_sample_field *f, int n)
 {
-    struct rp_dataset *d = rp_data_format_find("bert_tfrecord")->open(put_samples("wants.tfrecord", 0, 1), f, n, &(struct rp_data_opts){0}, &err);
+    struct rp_dataset *d = rp_data_format_find("bert_tfrecord")
+                               ->open(put_samples("wants.tfrecord", 0, 1), f, n, &(struct rp_data_opts){0}, &err);
     REFUSED(!d && err.code == RP_USAGE, d ? "opened" : err.msg);
     close_data(d);
 }
@@ -319,7 +331,8 @@ TEST(fields_that_no_record_can_have_are_refused)
     wants_fail(f, BERT_FIELDS);
 }
 
-/* Fields in another order, some of them alone: rows follow the order that was asked for, and only what is wanted is checked. */
+/* Fields in another order, some of them alone: rows follow the order that was asked for, and only what is wanted is
+ * checked. */
 TEST(a_model_may_want_some_of_the_fields)
 {
     const struct rp_sample_field f[2] = {{"segment_ids", RP_I32, SEQ, 0}, {"input_ids", RP_I32, SEQ, VOCAB}};
@@ -334,9 +347,12 @@ TEST(a_model_may_want_some_of_the_fields)
     s.positions[1] = SEQ;
     add_sample(&file, &s);
     const struct rp_data_format *format = rp_data_format_find("bert_tfrecord");
-    struct rp_dataset *d = format->open(put_file("some.tfrecord", file.data, file.size), f, 2, &(struct rp_data_opts){0}, &err);
+    struct rp_dataset *d =
+        format->open(put_file("some.tfrecord", file.data, file.size), f, 2, &(struct rp_data_opts){0}, &err);
     CHECK(d && format->get(d, 0, row, &err) == 0 && memcmp(got, want, sizeof got) == 0, "%s", err.msg);
-    CHECK(d && check_data(d, &c, &err) == 0 && c.facts == 2 && fact(&c, "seq_length") == SEQ && fact(&c, "distinct_ids") == 7, "%s", err.msg);
+    CHECK(d && check_data(d, &c, &err) == 0 && c.facts == 2 && fact(&c, "seq_length") == SEQ &&
+              fact(&c, "distinct_ids") == 7,
+          "%s", err.msg);
     close_data(d);
     /* the format's own range holds where the model names none */
     s.segments[0] = 2;
@@ -398,7 +414,8 @@ TEST(shuffle_values_are_pinned)
 {
     char text[128] = "";
     for (uint64_t i = 0; i < 8; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%llu ", (unsigned long long)rp_shuffle(i, 2048, 3, i / 4));
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%llu ",
+                 (unsigned long long)rp_shuffle(i, 2048, 3, i / 4));
     CHECK_STR(text, "1783 1511 644 764 713 1580 252 1716 ");
 }
 

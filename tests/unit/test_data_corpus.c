@@ -97,7 +97,8 @@ TEST(rates_are_those_of_the_original)
     CHECK(full * 1000 / N >= 870 && full * 1000 / N <= 930, "%d of %d full", full, N);
     CHECK(random_next * 1000 / N >= 455 && random_next * 1000 / N <= 545, "%d random", random_next);
     CHECK(masked * 1000 / all >= 790 && masked * 1000 / all <= 810, "%d of %d masked", masked, all);
-    CHECK(kept * 1000 / all >= 92 && kept * 1000 / all <= 108 && other * 1000 / all >= 92 && other * 1000 / all <= 108, "%d %d", kept, other);
+    CHECK(kept * 1000 / all >= 92 && kept * 1000 / all <= 108 && other * 1000 / all >= 92 && other * 1000 / all <= 108,
+          "%d %d", kept, other);
 }
 
 /* ---- structure ---- */
@@ -160,7 +161,8 @@ static int shared_words(int i)
     int n = 0;
     for (int a = 1; a < S; a++)
         for (int b = a + 1; b < S; b++)
-            n += is_word(i, a) && !segment[i][a] && segment[i][b] && ids[i][a] == ids[i][b] && ids[i][a] >= FIRST_WORD + 64;
+            n += is_word(i, a) && !segment[i][a] && segment[i][b] && ids[i][a] == ids[i][b] &&
+                 ids[i][a] >= FIRST_WORD + 64;
     return n;
 }
 
@@ -171,8 +173,8 @@ TEST(a_random_second_sentence_betrays_itself)
         n[next_label[i]]++;
         shared[next_label[i]] += shared_words(i);
     }
-    CHECK(n[0] && n[1] && shared[0] * n[1] * 2 > shared[1] * n[0] * 3, "%ld words shared in %ld true pairs, %ld in %ld random ones",
-          shared[0], n[0], shared[1], n[1]);
+    CHECK(n[0] && n[1] && shared[0] * n[1] * 2 > shared[1] * n[0] * 3,
+          "%ld words shared in %ld true pairs, %ld in %ld random ones", shared[0], n[0], shared[1], n[1]);
 }
 
 /* ---- making ---- */
@@ -198,8 +200,10 @@ TEST(other_lengths_and_vocabularies)
         int seq, predictions, vocab;
     } c[] = {{16, 1, 2048}, {16, 16, 30522}, {512, 80, 30522}, {33, 5, 119547}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
-        const struct rp_make_opts o = complete((struct rp_make_opts){.seed = 5, .sequences = 300, .seq_length = c[i].seq, .vocab_size = c[i].vocab,
-                                                                     .max_predictions_per_seq = c[i].predictions, .shards = 1});
+        const struct rp_make_opts o = complete((struct rp_make_opts){.seed = 5, .sequences = 300,
+                                                                     .seq_length = c[i].seq, .vocab_size = c[i].vocab,
+                                                                     .max_predictions_per_seq = c[i].predictions,
+                                                                     .shards = 1});
         const struct rp_sample_field want[] = BERT_WANTS(c[i].seq, c[i].predictions, c[i].vocab);
         struct rp_data_check k;
         RP_BUF b = {0};
@@ -227,7 +231,9 @@ TEST(refusals)
     CHECK(rp_make_options(&o, &other, &err) == 0 && o.sequences == 1 && o.vocab_size == 0, "%s", err.msg);
     o = complete((struct rp_make_opts){.sequences = 4});
     CHECK(rp_make_directory(bert(), &o, scratch("twice"), 0, &err) == 0);
-    CHECK(rp_make_directory(bert(), &o, scratch("twice"), 0, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "--force"), "%s", err.msg);
+    CHECK(rp_make_directory(bert(), &o, scratch("twice"), 0, &err) < 0 && err.code == RP_USAGE &&
+              strstr(err.msg, "--force"),
+          "%s", err.msg);
     CHECK(rp_make_directory(bert(), &o, scratch("twice"), 1, &err) == 0);
 }
 
@@ -235,15 +241,17 @@ TEST(generators_are_found_by_name_and_by_format)
 {
     for (int i = 0; rp_generators[i]; i++) {
         const struct rp_generator *g = rp_generators[i];
-        CHECK(rp_generator_find(g->name) == g && rp_generator_find(g->format->name) == g && rp_data_format_find(g->format->name) == g->format, "%s",
-              g->name);
+        CHECK(rp_generator_find(g->name) == g && rp_generator_find(g->format->name) == g &&
+                  rp_data_format_find(g->format->name) == g->format,
+              "%s", g->name);
     }
     CHECK(!rp_generator_find("imagenet"));
 }
 
 /* ---- documents of tokens ---- */
 
-/* The same documents in every format of tokens, the end of a document before each in llm.c's and after each in the others. */
+/* The same documents in every format of tokens, the end of a document before each in llm.c's and after each in the
+ * others. */
 TEST(documents_of_tokens_in_every_format)
 {
     static const char *const names[] = {"llmc", "tokens", "megatron"};
@@ -257,7 +265,8 @@ TEST(documents_of_tokens_in_every_format)
         const struct rp_data_opts read = {.token_bytes = 4};
         void *const rows[] = {row[i]};
         struct rp_data_check c = {0};
-        CHECK(rp_make_options(&o, g, &err) == 0 && rp_make_directory(g, &o, scratch(names[i]), 0, &err) == 0, "%s", err.msg);
+        CHECK(rp_make_options(&o, g, &err) == 0 && rp_make_directory(g, &o, scratch(names[i]), 0, &err) == 0, "%s",
+              err.msg);
         struct rp_dataset *d = g->format->open(scratch(names[i]), &f, 1, &read, &err);
         CHECK(d && check_data(d, &c, &err) == 0 && d->format->get(d, 0, rows, &err) == 0, "%s", err.msg);
         CHECK(c.files == (i == 2 ? 4 : 2) && fact(&c, "largest_id") == 50256);
@@ -267,8 +276,10 @@ TEST(documents_of_tokens_in_every_format)
             CHECK(fact(&c, "documents") == 20);
         close_data(d);
     }
-    CHECK(tokens[0] > 20 * 33 && tokens[0] == tokens[1] && tokens[1] == tokens[2] && distinct[0] == distinct[1] && distinct[1] == distinct[2]);
-    CHECK(row[0][0] == 50256 && memcmp(row[0] + 1, row[1], SEQ_T * sizeof **row) == 0 && memcmp(row[1], row[2], sizeof *row) == 0);
+    CHECK(tokens[0] > 20 * 33 && tokens[0] == tokens[1] && tokens[1] == tokens[2] && distinct[0] == distinct[1] &&
+          distinct[1] == distinct[2]);
+    CHECK(row[0][0] == 50256 && memcmp(row[0] + 1, row[1], SEQ_T * sizeof **row) == 0 &&
+          memcmp(row[1], row[2], sizeof *row) == 0);
 }
 
 /* Followers: of pairs of neighbours that come up, most come up again. */
@@ -291,6 +302,7 @@ TEST(documents_of_tokens_have_structure)
     }
     for (long i = 0; i < n; i++)
         common += id[i] < 256;
-    CHECK(again[0] > 2 * again[1], "%ld pairs of neighbours come up four times, %ld of tokens two apart", again[0], again[1]);
+    CHECK(again[0] > 2 * again[1], "%ld pairs of neighbours come up four times, %ld of tokens two apart", again[0],
+          again[1]);
     CHECK(common * 100 > n * 30 && common * 100 < n * 80, "%ld of %ld tokens are below 256", common, n);
 }

@@ -122,7 +122,8 @@ TEST(unpack_once_then_reuse)
     struct stat one, two;
     snprintf(link, sizeof link, "%s/a.tfrecord", want);
     CHECK(stat(link, &one) == 0);
-    CHECK(rp_store_unpack(archive, NULL, store, &again, got, &err) == 0 && stat(link, &two) == 0 && one.st_ino == two.st_ino);
+    CHECK(rp_store_unpack(archive, NULL, store, &again, got, &err) == 0 && stat(link, &two) == 0 &&
+          one.st_ino == two.st_ino);
     snprintf(link, sizeof link, "cd %s && sha256sum -c --quiet .repro-files", want);
     CHECK(system(link) == 0, "stock tools check the entry");
     struct rp_store_entry *e;
@@ -141,12 +142,14 @@ TEST(another_archive_under_the_pinned_name)
     char *dir = NULL;
     memset(wrong, '0', 64);
     wrong[64] = 0;
-    REFUSED(rp_store_unpack(archive, wrong, scratch("s2"), &dir, got, &err) < 0 && err.code == RP_MISMATCH && !dir, err.msg);
+    REFUSED(rp_store_unpack(archive, wrong, scratch("s2"), &dir, got, &err) < 0 && err.code == RP_MISMATCH && !dir,
+            err.msg);
     CHECK(strstr(err.msg, hex) && strstr(err.msg, wrong), "%s", err.msg);
     CHECK(access(scratch("s2"), F_OK) < 0, "nothing was unpacked before the digest was compared");
 }
 
-/* Unpack, run `command` in the entry, ask for it again: the complaint names the entry, and `file` where that is not NULL. */
+/* Unpack, run `command` in the entry, ask for it again: the complaint names the entry, and `file` where that is not
+ * NULL. */
 static void tampered(const char *command, const char *file)
 {
     char hex[65], run[600];
@@ -198,7 +201,8 @@ TEST(several_at_once_share_one_entry)
     for (int i = 0; i < 4; i++)
         failed += waitpid(pid[i], &status, 0) < 0 || status != 0;
     CHECK(failed == 0, "%d of 4 failed", failed);
-    CHECK(count(store, "sha256-") == 1 && count(store, "") == 1, "%d entries, %d in all", count(store, "sha256-"), count(store, ""));
+    CHECK(count(store, "sha256-") == 1 && count(store, "") == 1, "%d entries, %d in all", count(store, "sha256-"),
+          count(store, ""));
 }
 
 static void wait_ms(int ms)
@@ -333,8 +337,9 @@ TEST(a_store_that_is_a_file)
     const char *archive = sample_archive(hex);
     char *dir = NULL;
     put_file("notdir", "x", 1);
-    CHECK(rp_store_unpack(archive, hex, scratch("notdir"), &dir, hex, &err) < 0 && err.code == RP_IO && strstr(err.msg, "--store"), "%s",
-          err.msg);
+    CHECK(rp_store_unpack(archive, hex, scratch("notdir"), &dir, hex, &err) < 0 && err.code == RP_IO &&
+              strstr(err.msg, "--store"),
+          "%s", err.msg);
     CHECK(rp_store_unpack(scratch("missing.tar"), NULL, scratch("s7"), &dir, hex, &err) < 0 && err.code == RP_IO);
     CHECK(rp_store_unpack("/dev/zero", NULL, scratch("s7"), &dir, hex, &err) < 0 && err.code == RP_IO, "%s", err.msg);
 }
@@ -369,12 +374,15 @@ TEST(data_of_a_recipe)
     memset(wrong, 'a', 64);
     wrong[64] = 0;
     r.data_sha256 = wrong;
-    CHECK(rp_data_prepare(&r, scratch("s8"), &s, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, hex) && strstr(err.msg, wrong));
+    CHECK(rp_data_prepare(&r, scratch("s8"), &s, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, hex) &&
+          strstr(err.msg, wrong));
     CHECK(!s.path && !s.digest);
     r.data_archive = (char[]){"other.tar"};
-    CHECK(rp_data_prepare(&r, scratch("s8"), &s, &err) < 0 && err.code == RP_IO && strstr(err.msg, "other.tar"), "%s", err.msg);
+    CHECK(rp_data_prepare(&r, scratch("s8"), &s, &err) < 0 && err.code == RP_IO && strstr(err.msg, "other.tar"), "%s",
+          err.msg);
     r.data_archive = NULL;
-    CHECK(rp_data_prepare(&r, NULL, &s, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "data.path"), "%s", err.msg);
+    CHECK(rp_data_prepare(&r, NULL, &s, &err) < 0 && err.code == RP_USAGE && strstr(err.msg, "data.path"), "%s",
+          err.msg);
 }
 
 /* A pinned sample is what its generator makes by default. */
@@ -414,7 +422,8 @@ TEST(the_embedded_sample_needs_no_file_system)
     put_file("notdir2", "x", 1);
     setenv("XDG_CACHE_HOME", scratch("notdir2"), 1);
     unsetenv("REPRO_STORE");
-    struct rp_recipe r = {.source_name = (char[]){"embedded:x"}, .data_archive = (char[]){"bert_sample.tar.zst"}, .data_sha256 = hex};
+    struct rp_recipe r = {
+        .source_name = (char[]){"embedded:x"}, .data_archive = (char[]){"bert_sample.tar.zst"}, .data_sha256 = hex};
     CHECK(rp_data_prepare(&r, NULL, &s, &err) == 0, "%s", err.msg);
     CHECK_STR(s.path, "embedded:bert_sample.tar.zst");
     CHECK(s.pinned == 1);
@@ -424,7 +433,8 @@ TEST(the_embedded_sample_needs_no_file_system)
     CHECK_STR(s.digest, memory);
     rp_data_set_fini(&s);
     /* a store that was named is not passed over in silence */
-    CHECK(rp_data_prepare(&r, scratch("notdir2"), &s, &err) < 0 && err.code == RP_IO && strstr(err.msg, "--store"), "%s", err.msg);
+    CHECK(rp_data_prepare(&r, scratch("notdir2"), &s, &err) < 0 && err.code == RP_IO && strstr(err.msg, "--store"),
+          "%s", err.msg);
     unsetenv("XDG_CACHE_HOME");
     const struct rp_sample_field want[] = BERT_WANTS(128, 20, 30522);
     struct rp_data_check c;

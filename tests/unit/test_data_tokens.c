@@ -10,7 +10,8 @@ static struct rp_err err;
 
 enum { SEQ_T = 4, N_ROW = SEQ_T + 1 };
 
-static struct rp_dataset *open_tokens(const char *format, const char *path, long seq, int64_t below, const struct rp_data_opts *o)
+static struct rp_dataset *open_tokens(const char *format, const char *path, long seq, int64_t below,
+                                      const struct rp_data_opts *o)
 {
     const struct rp_sample_field f = {RP_TOKENS_FIELD, RP_I32, seq + 1, below};
     static const struct rp_data_opts none;
@@ -65,10 +66,11 @@ static void check_windows(const char *format, const struct rp_data_opts *o)
         return;
     CHECK(d->format->count(d) == 5);
     for (int i = 0; i < 12; i++)
-        CHECK(d->format->get(d, i, rows, &err) == 0 && is_run(row, first[i % 5]), "sample %d begins with %d", i, row[0]);
+        CHECK(d->format->get(d, i, rows, &err) == 0 && is_run(row, first[i % 5]), "sample %d begins with %d", i,
+              row[0]);
     struct rp_data_check c;
-    CHECK(check_data(d, &c, &err) == 0 && c.records == 5 && c.files == 2 && fact(&c, "tokens") == 23 && fact(&c, "distinct_ids") == 23 &&
-              fact(&c, "largest_id") == 112,
+    CHECK(check_data(d, &c, &err) == 0 && c.records == 5 && c.files == 2 && fact(&c, "tokens") == 23 &&
+              fact(&c, "distinct_ids") == 23 && fact(&c, "largest_id") == 112,
           "%s", err.msg);
     close_data(d);
 }
@@ -91,7 +93,8 @@ TEST(shuffling_keeps_every_window_in_every_epoch)
     int32_t row[N_ROW];
     void *const rows[] = {row};
     int order[2][50];
-    struct rp_dataset *d = open_tokens("tokens", put_tokens("s.bin", 2, 0, 203), SEQ_T, 0, &(struct rp_data_opts){.shuffle = 1, .seed = 3});
+    struct rp_dataset *d = open_tokens("tokens", put_tokens("s.bin", 2, 0, 203), SEQ_T, 0,
+                                       &(struct rp_data_opts){.shuffle = 1, .seed = 3});
     if (!CHECK(d && d->format->count(d) == 50, "%s", err.msg))
         return;
     for (int e = 0; e < 2; e++) {
@@ -203,8 +206,11 @@ TEST(pointers_and_pages_in_the_place_of_data_are_named)
 {
     static const char *const formats[] = {"tokens", "llmc", "bert_tfrecord", "imagenet_tfrecord", "ofrecord"};
     static const char *const texts[][2] = {
-        {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n", "git lfs pull"},
-        {"\xef\xbb\xbf\r\n<!DOCTYPE html>\n<html lang=\"en\"><head><title>Sign in</title></head></html>\n", "is a web page"},
+        {"version https://git-lfs.github.com/spec/v1\noid "
+         "sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n",
+         "git lfs pull"},
+        {"\xef\xbb\xbf\r\n<!DOCTYPE html>\n<html lang=\"en\"><head><title>Sign in</title></head></html>\n",
+         "is a web page"},
         {"<HTML><body>404</body></HTML>", "is a web page"},
         {"<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error>", "is an XML document"},
     };
@@ -216,9 +222,11 @@ TEST(pointers_and_pages_in_the_place_of_data_are_named)
             const int is_bert = strcmp(formats[i], "bert_tfrecord") == 0, is_image = i > 2;
             if (is_bert)
                 memcpy(f, bert, sizeof bert);
-            struct rp_dataset *d = rp_data_format_find(formats[i])->open(put_file("part-0", texts[k][0], strlen(texts[k][0])), f,
-                                                                        is_bert ? BERT_FIELDS : !is_image, &o, &err);
-            CHECK(!d && err.code == RP_MALFORMED && strstr(err.msg, texts[k][1]), "%s, %s: %s", formats[i], texts[k][1], d ? "opened" : err.msg);
+            struct rp_dataset *d = rp_data_format_find(formats[i])
+                                       ->open(put_file("part-0", texts[k][0], strlen(texts[k][0])), f,
+                                              is_bert ? BERT_FIELDS : !is_image, &o, &err);
+            CHECK(!d && err.code == RP_MALFORMED && strstr(err.msg, texts[k][1]), "%s, %s: %s", formats[i], texts[k][1],
+                  d ? "opened" : err.msg);
             close_data(d);
         }
 }
@@ -236,7 +244,8 @@ TEST(tokens_beyond_the_vocabulary_are_named)
     REFUSED(d && check_data(d, &c, &err) < 0, err.msg);
     close_data(d);
     /* 32 bits: ids that a row cannot hold */
-    d = open_tokens("tokens", put_file("v.bin", "\377\377\377\377\1\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0", 20), SEQ_T, 0, &(struct rp_data_opts){.token_bytes = 4});
+    d = open_tokens("tokens", put_file("v.bin", "\377\377\377\377\1\0\0\0\1\0\0\0\1\0\0\0\1\0\0\0", 20), SEQ_T, 0,
+                    &(struct rp_data_opts){.token_bytes = 4});
     REFUSED(d && d->format->get(d, 0, rows, &err) < 0, err.msg);
     close_data(d);
 }
@@ -304,20 +313,23 @@ static void check_rows(struct rp_dataset *d, const int *first, int n)
     void *const rows[] = {row};
     CHECK(d->format->count(d) == n, "%lld samples", (long long)d->format->count(d));
     for (int i = 0; i < n; i++)
-        CHECK(d->format->get(d, i, rows, &err) == 0 && is_run(row, first[i]), "sample %d begins with %d: %s", i, row[0], err.msg);
+        CHECK(d->format->get(d, i, rows, &err) == 0 && is_run(row, first[i]), "sample %d begins with %d: %s", i, row[0],
+              err.msg);
 }
 
 TEST(megatron_reads_every_type_of_whole_numbers)
 {
     static const int codes[] = {1, 2, 3, 4, 5, 8}, first[] = {10, 14, 18, 22};
     for (int i = 0; i < 6; i++) {
-        put_pair(&(struct pair){.name = "m", .code = codes[i], .first = 10, .n = 5, .modes = i % 2, .lengths = {3, 0, 7, 1, 8}});
+        put_pair(&(struct pair){
+            .name = "m", .code = codes[i], .first = 10, .n = 5, .modes = i % 2, .lengths = {3, 0, 7, 1, 8}});
         struct rp_dataset *d = open_tokens("megatron", scratch("m"), SEQ_T, 100, NULL);
         struct rp_data_check c;
         if (!CHECK(d, "type %d: %s", codes[i], err.msg))
             continue;
         check_rows(d, first, 4);
-        CHECK(check_data(d, &c, &err) == 0 && fact(&c, "documents") == 5 && fact(&c, "sequences") == 5 && fact(&c, "tokens") == 19 && c.files == 2);
+        CHECK(check_data(d, &c, &err) == 0 && fact(&c, "documents") == 5 && fact(&c, "sequences") == 5 &&
+              fact(&c, "tokens") == 19 && c.files == 2);
         close_data(d);
     }
     put_pair(&(struct pair){.name = "m", .code = 2, .first = 125, .n = 1, .lengths = {8}});
@@ -350,7 +362,8 @@ TEST(megatron_is_found_by_every_form_of_its_path)
         check_rows(d, both, 5);
     close_data(d);
     open_fails("megatron", scratch("g"), &(struct rp_data_opts){.split = "9,1"}, RP_USAGE);
-    open_fails("megatron", scratch("g"), &(struct rp_data_opts){.order = RP_DATA_ORDER_megatron, .shuffle = 1}, RP_USAGE);
+    open_fails("megatron", scratch("g"), &(struct rp_data_opts){.order = RP_DATA_ORDER_megatron, .shuffle = 1},
+               RP_USAGE);
     unlink(scratch("g/a.bin"));
     open_fails("megatron", scratch("g"), NULL, RP_IO);
     open_fails("megatron", scratch("README"), NULL, RP_MALFORMED);
@@ -417,20 +430,23 @@ TEST(splits_are_those_of_megatron_or_refused)
         int samples;
     } c[] = {{"1,1", 4}, {"3/1", 6}, {"1", 8}, {"949,50,1", 8}, {"0.5,0.5,0", 4}, {"", 8}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
-        struct rp_dataset *d = open_tokens("megatron", scratch("m"), SEQ_T, 0, &(struct rp_data_opts){.split = c[i].split});
+        struct rp_dataset *d =
+            open_tokens("megatron", scratch("m"), SEQ_T, 0, &(struct rp_data_opts){.split = c[i].split});
         CHECK(d && d->format->count(d) == c[i].samples, "%s: %s", c[i].split, err.msg);
         close_data(d);
     }
 }
 
 /* Documents for training by Megatron core (blended_megatron_dataset_builder.py: int(round(share * n))) and by 2.x
- * (get_train_valid_test_split_), computed in Python: 0.969 of 113 are 109.497, and 2.x adds the document that the three roundings lose. */
+ * (get_train_valid_test_split_), computed in Python: 0.969 of 113 are 109.497, and 2.x adds the document that the three
+ * roundings lose. */
 TEST(splits_are_rounded_as_by_core_or_by_2x)
 {
     static const struct {
         const char *split;
         int documents, core, of_2x;
-    } c[] = {{"969,30,1", 113, 109, 110}, {"969,30,1", 112, 109, 109}, {"8,1,1", 25, 20, 21}, {"1,1", 5, 2, 3}, {"1,1", 7, 4, 3}, {"969,30,1", 146, 141, 142}};
+    } c[] = {{"969,30,1", 113, 109, 110}, {"969,30,1", 112, 109, 109}, {"8,1,1", 25, 20, 21}, {"1,1", 5, 2, 3},
+             {"1,1", 7, 4, 3}, {"969,30,1", 146, 141, 142}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++)
         for (int order = 0; order < 3; order++) {
             struct pair p = {.name = "m", .code = 8, .n = c[i].documents};
@@ -441,8 +457,8 @@ TEST(splits_are_rounded_as_by_core_or_by_2x)
             const int want = (order == RP_DATA_ORDER_megatron_2x ? c[i].of_2x : c[i].core) - 1;
             const struct rp_data_opts o = {.split = c[i].split, .order = order, .shuffle = 1, .samples = want};
             struct rp_dataset *d = open_tokens("megatron", scratch("m"), SEQ_T, 0, &o);
-            CHECK(d && d->format->count(d) == want, "%s of %d, order %d: %lld samples %s", c[i].split, c[i].documents, order,
-                  d ? (long long)d->format->count(d) : -1, err.msg);
+            CHECK(d && d->format->count(d) == want, "%s of %d, order %d: %lld samples %s", c[i].split, c[i].documents,
+                  order, d ? (long long)d->format->count(d) : -1, err.msg);
             close_data(d);
         }
 }
@@ -472,8 +488,9 @@ static void check_order(FILE *f, const char *line)
     long seq, samples, count;
     char split[32], lengths[512], row_text[512];
     struct pair p = {.name = "o", .code = 4};
-    if (!CHECK(sscanf(line, "order seed=%llu seq=%ld samples=%ld split=%31s count=%ld lengths=%511s", &seed, &seq, &samples, split, &count,
-                      lengths) == 6 && seq < 16))
+    if (!CHECK(sscanf(line, "order seed=%llu seq=%ld samples=%ld split=%31s count=%ld lengths=%511s", &seed, &seq,
+                      &samples, split, &count, lengths) == 6 &&
+               seq < 16))
         return;
     for (char *word = strtok(lengths, ","); word; word = strtok(NULL, ","))
         p.lengths[p.n++] = atoi(word);
@@ -518,7 +535,8 @@ TEST(pinned_orders_of_documents_and_samples)
     void *const rows[] = {row[0]}, *const again[] = {row[1]};
     const struct rp_data_opts o = {.shuffle = 1, .seed = 9};
     put_pair(&(struct pair){.name = "p", .code = 8, .n = 6, .lengths = {5, 3, 0, 12, 20, 1}});
-    struct rp_dataset *d = open_tokens("megatron", scratch("p"), SEQ_T, 0, &o), *e = open_tokens("megatron", scratch("p"), SEQ_T, 0, &o);
+    struct rp_dataset *d = open_tokens("megatron", scratch("p"), SEQ_T, 0, &o),
+                      *e = open_tokens("megatron", scratch("p"), SEQ_T, 0, &o);
     if (!CHECK(d && e && d->format->count(d) == 10, "%s", err.msg))
         return;
     int32_t epoch[3][10 * N_ROW];
@@ -536,7 +554,8 @@ TEST(pinned_orders_of_documents_and_samples)
     }
     CHECK(memcmp(epoch[0], epoch[1], sizeof epoch[0]) != 0 && memcmp(epoch[1], epoch[2], sizeof epoch[0]) != 0);
     for (int64_t i = 29; i >= 0; i--) /* any sample first, other epochs in between */
-        CHECK(e->format->get(e, i * 7 % 30, again, &err) == 0 && memcmp(&epoch[i * 7 % 30 / 10][i * 7 % 10 * N_ROW], row[1], sizeof row[1]) == 0);
+        CHECK(e->format->get(e, i * 7 % 30, again, &err) == 0 &&
+              memcmp(&epoch[i * 7 % 30 / 10][i * 7 % 10 * N_ROW], row[1], sizeof row[1]) == 0);
     close_data(d);
     close_data(e);
     d = open_tokens("megatron", scratch("p"), SEQ_T, 0, NULL);

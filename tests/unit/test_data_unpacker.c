@@ -10,7 +10,8 @@
 enum { GZIP = MAX_WBITS + 16, ZLIB = MAX_WBITS };
 
 /* Appends size bytes, compressed; flush: after every so many bytes a block ends, 0: where zlib likes. */
-static void deflate_to(struct rp_buf *out, const void *data, size_t size, int window_bits, int level, int strategy, size_t flush)
+static void deflate_to(struct rp_buf *out, const void *data, size_t size, int window_bits, int level, int strategy,
+                       size_t flush)
 {
     static unsigned char bytes[1 << 16];
     z_stream z = {.next_in = (unsigned char *)data};
@@ -65,7 +66,8 @@ static int compare_piece(void *arg, const unsigned char *data, size_t size, stru
 }
 
 /* Reads at random and in order. Returns the places. */
-static int check_reads(const char *path, enum rp_packing packing, const unsigned char *data, size_t size, uint64_t distance)
+static int check_reads(const char *path, enum rp_packing packing, const unsigned char *data, size_t size,
+                       uint64_t distance)
 {
     static unsigned char out[200000];
     struct rp_files files;
@@ -98,7 +100,8 @@ TEST(every_form_of_deflate_gives_the_same_bytes_at_any_place)
     static const struct {
         int level, strategy;
         size_t flush;
-    } form[] = {{0, Z_DEFAULT_STRATEGY, 0}, {1, Z_DEFAULT_STRATEGY, 0}, {9, Z_DEFAULT_STRATEGY, 0}, {6, Z_FIXED, 0}, {6, Z_HUFFMAN_ONLY, 3000}};
+    } form[] = {{0, Z_DEFAULT_STRATEGY, 0}, {1, Z_DEFAULT_STRATEGY, 0}, {9, Z_DEFAULT_STRATEGY, 0}, {6, Z_FIXED, 0},
+                {6, Z_HUFFMAN_ONLY, 3000}};
     enum { SIZE = 700000 };
     unsigned char *data = rp_alloc(SIZE);
     for (uint32_t i = 0, x = 1; i < SIZE; i++)
@@ -142,7 +145,8 @@ TEST(compressed_records_are_those_of_the_plain_file)
     struct rows plain[40], r;
     struct rp_data_check check[3];
     add_samples(&file, 40);
-    const char *paths[] = {put_file("p-plain.tfrecord", file.data, file.size), put_deflated("p-gzip.tfrecord.gz", &file, GZIP),
+    const char *paths[] = {put_file("p-plain.tfrecord", file.data, file.size),
+                           put_deflated("p-gzip.tfrecord.gz", &file, GZIP),
                            put_deflated("p-zlib.tfrecord", &file, ZLIB)};
     for (int k = 0; k < 3; k++) {
         struct rp_dataset *d = open_bert(paths[k], NULL, 1, 5, &err);
@@ -155,7 +159,8 @@ TEST(compressed_records_are_those_of_the_plain_file)
         CHECK(check[k].records == 40 && fact(&check[k], "tokens") == fact(&check[0], "tokens"));
         close_data(d);
     }
-    CHECK(check[1].bytes < check[0].bytes && strcmp(check[0].digest, check[1].digest) != 0, "the digest is that of the files");
+    CHECK(check[1].bytes < check[0].bytes && strcmp(check[0].digest, check[1].digest) != 0,
+          "the digest is that of the files");
     /* All three together, in the order of their names. */
     struct rp_dataset *d = open_bert(scratch("p-*"), NULL, 0, 0, &err);
     CHECK(d && d->format->count(d) == 120, "%s", err.msg);
@@ -212,7 +217,8 @@ static void expect_refusal(const char *what, const struct rp_buf *packed)
 {
     struct rp_err err;
     int other = 0;
-    CHECK(read_samples(put_file("x.tfrecord", packed->data, packed->size), 5, &other, &err) == RP_MALFORMED, "%s", what);
+    CHECK(read_samples(put_file("x.tfrecord", packed->data, packed->size), 5, &other, &err) == RP_MALFORMED, "%s",
+          what);
     REFUSED(1, err.msg);
 }
 
@@ -240,7 +246,8 @@ TEST(refusals_name_the_file_and_the_place)
     expect_refusal("no records", &packed);
     packed.size = 0;
     deflate_to(&packed, "", 0, GZIP, 9, Z_DEFAULT_STRATEGY, 0);
-    CHECK(!open_bert(put_file("x.tfrecord", packed.data, packed.size), NULL, 0, 0, &err) && err.code == RP_MALFORMED, "no records at all");
+    CHECK(!open_bert(put_file("x.tfrecord", packed.data, packed.size), NULL, 0, 0, &err) && err.code == RP_MALFORMED,
+          "no records at all");
 
     char *zeros = rp_alloc(1 << 20);
     rp_tfrecord_append(&bomb, zeros, 1 << 20);

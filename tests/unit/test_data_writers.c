@@ -1,4 +1,5 @@
-/* Files of data by the writers that people use (tests/vectors/data/README.md), HDF5 files above all; and what is hostile in those. */
+/* Files of data by the writers that people use (tests/vectors/data/README.md), HDF5 files above all; and what is
+ * hostile in those. */
 #include "tests/unit/tap.h"
 
 #include "tests/unit/data_fixture.h"
@@ -21,7 +22,8 @@ static int is_sample(const struct rows *r, int n)
 {
     static const int32_t mask[SEQ] = {1, 1, 1, 1, 1, 1, 0, 0}, segment[SEQ] = {0, 0, 0, 0, 1, 1, 0, 0};
     int good = r->next == n % 2 && r->positions[0] == 1 && r->labels[0] == 11 && r->weights[0] == 1;
-    good &= r->positions[1] == (n == 1 ? 0 : 4) && r->labels[1] == (n == 1 ? 0 : 14) && r->weights[1] == (n == 1 ? 0 : 1);
+    good &=
+        r->positions[1] == (n == 1 ? 0 : 4) && r->labels[1] == (n == 1 ? 0 : 14) && r->weights[1] == (n == 1 ? 0 : 1);
     for (int k = 0; k < SEQ; k++)
         good &= r->ids[k] == (k < 6 ? 10 + (k + n) % 40 : 0) && r->mask[k] == mask[k] && r->segments[k] == segment[k];
     return good;
@@ -46,10 +48,14 @@ TEST(files_of_real_writers_have_the_samples_that_were_written)
         if (!CHECK(d && d->format->count(d) == 3, "%s: %s", path, err.msg))
             continue;
         for (size_t k = 0; k < sizeof order / sizeof *order; k++)
-            CHECK(get_sample(d, order[k], &r, &err) == 0 && is_sample(&r, order[k]), "%s, sample %d: %s", path, order[k], err.msg);
-        CHECK(check_data(d, &c, &err) == 0 && fact(&c, "tokens") == 18 && fact(&c, "predictions") == 5 && fact(&c, "random_next") == 1, "%s: %s",
-              path, err.msg);
-        CHECK(d->format->probe(path, &o, own, &n, &err) == 0 && n == BERT_FIELDS && own[0].count == SEQ && own[5].count == PREDICTIONS, "%s", path);
+            CHECK(get_sample(d, order[k], &r, &err) == 0 && is_sample(&r, order[k]), "%s, sample %d: %s", path,
+                  order[k], err.msg);
+        CHECK(check_data(d, &c, &err) == 0 && fact(&c, "tokens") == 18 && fact(&c, "predictions") == 5 &&
+                  fact(&c, "random_next") == 1,
+              "%s: %s", path, err.msg);
+        CHECK(d->format->probe(path, &o, own, &n, &err) == 0 && n == BERT_FIELDS && own[0].count == SEQ &&
+                  own[5].count == PREDICTIONS,
+              "%s", path);
         close_data(d);
     }
 }
@@ -57,7 +63,8 @@ TEST(files_of_real_writers_have_the_samples_that_were_written)
 TEST(images_of_real_writers)
 {
     static const struct rp_sample_field want[] = {{"image", RP_U8, 32 * 32 * 3, 0}, {"label", RP_I32, 1, 2}};
-    static const char *const file[][2] = {{"mxnet.rec", "recordio"}, {"imagenet2012-train.tfrecord-00000-of-00001", "imagenet_tfrecord"}};
+    static const char *const file[][2] = {{"mxnet.rec", "recordio"},
+                                          {"imagenet2012-train.tfrecord-00000-of-00001", "imagenet_tfrecord"}};
     static uint8_t image[2][2][32 * 32 * 3];
     const struct rp_data_opts o = {.image = {.crop = {.image_size = 32, .short_side = 40}, .threads = 1}};
     for (int i = 0; i < 2; i++) {
@@ -68,13 +75,15 @@ TEST(images_of_real_writers)
         if (!CHECK(d && d->format->count(d) == 2, "%s: %s", path, err.msg))
             continue;
         for (int k = 0; k < 2; k++) { /* TensorFlow Datasets shuffle what they write; labels are those of the images */
-            CHECK(d->format->get(d, k, (void *[]){image[i][k], &label}, &err) == 0 && label >= 0 && label < 2, "%s: %s", path, err.msg);
+            CHECK(d->format->get(d, k, (void *[]){image[i][k], &label}, &err) == 0 && label >= 0 && label < 2, "%s: %s",
+                  path, err.msg);
             if (label != k && i)
                 memcpy(image[i][label], image[i][k], sizeof image[i][k]);
         }
         close_data(d);
     }
-    CHECK(memcmp(image[0], image[1], sizeof image[0]) == 0 || memcmp(image[0][0], image[1][1], sizeof image[0][0]) == 0, "other images");
+    CHECK(memcmp(image[0], image[1], sizeof image[0]) == 0 || memcmp(image[0][0], image[1][1], sizeof image[0][0]) == 0,
+          "other images");
     /* With labels that count from 1, as the public builder's, one label is out of range. */
     struct rp_data_opts from_1 = o;
     from_1.image.label_base = 2;
@@ -184,7 +193,9 @@ TEST(a_small_cache_gives_the_same_rows)
     struct rp_files files;
     struct rp_h5 h;
     struct rp_h5_cache *cache = rp_h5_cache_new(20);
-    CHECK(rp_files_open(&files, VECTORS "chunks.hdf5", "", &err) == 0 && rp_h5_open(&h, &files, 0, cache, names, 3, &err) == 0, "%s", err.msg);
+    CHECK(rp_files_open(&files, VECTORS "chunks.hdf5", "", &err) == 0 &&
+              rp_h5_open(&h, &files, 0, cache, names, 3, &err) == 0,
+          "%s", err.msg);
     for (int i = 0; i < 30; i++) {
         int64_t x[SEQ];
         const int row = i * 7 % 3, table = i % 3;

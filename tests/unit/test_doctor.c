@@ -1,6 +1,6 @@
-/* Doctor on the recorded machines: what it finds on each, byte for byte in expected/doctor.txt (RP_UPDATE=1 writes it); every check both
- * ways; thresholds; documents that say nothing or nonsense. And the pages of machines that test_capture_hosts does not compare: those with
- * GPUs, and those that tests/fake plays. */
+/* Doctor on the recorded machines: what it finds on each, byte for byte in expected/doctor.txt (RP_UPDATE=1 writes it);
+ * every check both ways; thresholds; documents that say nothing or nonsense. And the pages of machines that
+ * test_capture_hosts does not compare: those with GPUs, and those that tests/fake plays. */
 #include "base/json.h"
 #include "capture/capture.h"
 #include "capture/doctor/doctor.h"
@@ -9,11 +9,11 @@
 #include "tests/unit/host_tree.h"
 #include "tests/unit/tap.h"
 
-static const char *const machines[] = {"bare_metal_2s", "broken",           "dgx_2s", "docker_limited_cgroup2", "docker_v100_cgroup1",
-                                       "epyc_2s_cgroup2", "gh200", "h100_x8", "kubernetes_pod", "kvm_xeon_cgroup1", "laptop",
-                                       "laptop_gpu",    "no_driver",        "titan_v_x8", "troubled",         "v100_sxm2_x8",
-                                       "wsl2",          "wsl2_docker",      "jetson",     "slurm_cgroup1",
-                                       "dgx_spark",     "graviton3",        "orin_nx",    "gb200"};
+static const char *const machines[] = {"bare_metal_2s", "broken", "dgx_2s", "docker_limited_cgroup2",
+                                       "docker_v100_cgroup1", "epyc_2s_cgroup2", "gh200", "h100_x8", "kubernetes_pod",
+                                       "kvm_xeon_cgroup1", "laptop", "laptop_gpu", "no_driver", "titan_v_x8",
+                                       "troubled", "v100_sxm2_x8", "wsl2", "wsl2_docker", "jetson", "slurm_cgroup1",
+                                       "dgx_spark", "graviton3", "orin_nx", "gb200"};
 static const char *const ids[] = {
 #define DOCTOR(id, concerns, what) #id,
 #include "capture/doctor/doctor.def"
@@ -32,7 +32,8 @@ static const char *member(const json_t *findings, size_t i, const char *name)
 static int has(const json_t *findings, const char *id, const char *severity)
 {
     for (size_t i = 0; i < json_array_size(findings); i++)
-        if (strcmp(member(findings, i, "check"), id) == 0 && (!severity || strcmp(member(findings, i, "severity"), severity) == 0))
+        if (strcmp(member(findings, i, "check"), id) == 0 &&
+            (!severity || strcmp(member(findings, i, "severity"), severity) == 0))
             return 1;
     return 0;
 }
@@ -42,8 +43,8 @@ static void tally(const json_t *findings)
     for (size_t i = 0; i < IDS; i++)
         ++*(has(findings, ids[i], NULL) ? &found_on[i] : &silent_on[i]);
     for (size_t i = 0; i < json_array_size(findings); i++)
-        CHECK(*member(findings, i, "value") && *member(findings, i, "remedy") && *member(findings, i, "what"), "%s says too little",
-              member(findings, i, "check"));
+        CHECK(*member(findings, i, "value") && *member(findings, i, "remedy") && *member(findings, i, "what"),
+              "%s says too little", member(findings, i, "check"));
 }
 
 /* What doctor finds in {"probes": ...} given with ' for " */
@@ -114,19 +115,29 @@ static void check_machine(const char *name)
 /* "here" is what the command tries by itself; no record has it. */
 static void check_here(void)
 {
-    RP_JSON *good = examine("{'here': {'key': {'state': 'ok', 'value': 'present'}, 'store': {'state': 'ok', 'value': 'writable'},"
-                            "'output': {'state': 'ok', 'value': 'writable'}, 'monotonic': {'state': 'ok', 'value': 'yes'},"
-                            "'launcher': {'state': 'ok', 'value': 'alone'}, 'ssh': {'state': 'ok', 'value': '/usr/bin/ssh'}, 'gpu_worker': {'state': 'ok', 'value': 'yes'}}}");
-    RP_JSON *bad = examine("{'here': {'key': {'state': 'ok', 'value': 'Permission denied'}, 'store': {'state': 'ok', 'value': 'No'},"
-                           "'store_named': {'state': 'ok', 'value': 'yes'}, 'output': {'state': 'ok', 'value': 'Read-only file system'},"
-                           "'monotonic': {'state': 'ok', 'value': 'no'}, 'launcher': {'state': 'ok', 'value': 'process 1 of 8'},"
-                           "'ssh': {'state': 'ok', 'value': 'none'}, 'gpu_worker': {'state': 'ok', 'value': 'no'}}}");
-    RP_JSON *fresh = examine("{'here': {'key': {'state': 'ok', 'value': 'none yet'}, 'store': {'state': 'ok', 'value': 'No'},"
-                             "'store_named': {'state': 'ok', 'value': 'no'}, 'ssh': {'state': 'ok', 'value': 'REPRO_SSH names no program'}}}");
+    RP_JSON *good =
+        examine("{'here': {'key': {'state': 'ok', 'value': 'present'}, 'store': {'state': 'ok', 'value': 'writable'},"
+                "'output': {'state': 'ok', 'value': 'writable'}, 'monotonic': {'state': 'ok', 'value': 'yes'},"
+                "'launcher': {'state': 'ok', 'value': 'alone'}, 'ssh': {'state': 'ok', 'value': '/usr/bin/ssh'}, "
+                "'gpu_worker': {'state': 'ok', 'value': 'yes'}}}");
+    RP_JSON *bad = examine(
+        "{'here': {'key': {'state': 'ok', 'value': 'Permission denied'}, 'store': {'state': 'ok', 'value': 'No'},"
+        "'store_named': {'state': 'ok', 'value': 'yes'}, 'output': {'state': 'ok', 'value': 'Read-only file system'},"
+        "'monotonic': {'state': 'ok', 'value': 'no'}, 'launcher': {'state': 'ok', 'value': 'process 1 of 8'},"
+        "'ssh': {'state': 'ok', 'value': 'none'}, 'gpu_worker': {'state': 'ok', 'value': 'no'}}}");
+    RP_JSON *fresh =
+        examine("{'here': {'key': {'state': 'ok', 'value': 'none yet'}, 'store': {'state': 'ok', 'value': 'No'},"
+                "'store_named': {'state': 'ok', 'value': 'no'}, 'ssh': {'state': 'ok', 'value': 'REPRO_SSH names no "
+                "program'}}}");
     CHECK(json_array_size(good) == 0 && !stops(good), "%zu findings", json_array_size(good));
-    CHECK(has(bad, "key", "stop") && has(bad, "store", "stop") && has(bad, "output", "stop") && has(bad, "monotonic", "stop"), "stops");
-    CHECK(has(bad, "worker", "note") && has(bad, "launcher", "stop") && has(bad, "ssh", "note") && json_array_size(bad) == 7 && stops(bad), "%zu findings", json_array_size(bad));
-    CHECK(has(fresh, "key", "note") && has(fresh, "store", "note") && has(fresh, "ssh", "note") && !stops(fresh), "a first run makes its key");
+    CHECK(has(bad, "key", "stop") && has(bad, "store", "stop") && has(bad, "output", "stop") &&
+              has(bad, "monotonic", "stop"),
+          "stops");
+    CHECK(has(bad, "worker", "note") && has(bad, "launcher", "stop") && has(bad, "ssh", "note") &&
+              json_array_size(bad) == 7 && stops(bad),
+          "%zu findings", json_array_size(bad));
+    CHECK(has(fresh, "key", "note") && has(fresh, "store", "note") && has(fresh, "ssh", "note") && !stops(fresh),
+          "a first run makes its key");
     tally(good);
     tally(bad);
 }
@@ -146,9 +157,11 @@ static void check_source(void)
         {"{'git': {'workdir': {'commit': {'state': 'absent', 'value': null}, 'modified': {'state': 'absent', 'value': "
          "null}}}}",
          NULL},
-        {"{'container': {'engine': {'state': 'ok', 'value': 'podman'}, 'image_id': {'state': 'absent', 'value': null}}}",
+        {"{'container': {'engine': {'state': 'ok', 'value': 'podman'}, 'image_id': {'state': 'absent', 'value': "
+         "null}}}",
          "podman shows no digest"},
-        {"{'container': {'engine': {'state': 'ok', 'value': 'docker'}, 'image_id': {'state': 'absent', 'value': null}}}",
+        {"{'container': {'engine': {'state': 'ok', 'value': 'docker'}, 'image_id': {'state': 'absent', 'value': "
+         "null}}}",
          NULL},
         {"{'container': {'engine': {'state': 'ok', 'value': 'podman'}, 'image_id': {'state': 'ok', 'value': '01'}}}",
          NULL},
@@ -170,7 +183,8 @@ TEST(every_check_on_recorded_machines)
     check_here();
     check_source();
     for (size_t i = 0; i < IDS; i++)
-        CHECK(found_on[i] > 0 && silent_on[i] > 0, "%s: found on %d machines, not on %d", ids[i], found_on[i], silent_on[i]);
+        CHECK(found_on[i] > 0 && silent_on[i] > 0, "%s: found on %d machines, not on %d", ids[i], found_on[i],
+              silent_on[i]);
 }
 
 /* ---- the machines that tests/fake plays, as the nvml probe sees them ---- */
@@ -213,7 +227,8 @@ static json_t *played(const char *file)
     json_object_foreach (flat, path, leaf)
         if (strncmp(path, "values of ", 10) != 0)
             put_at(gpu, path, leaf);
-    json_t *env = json_pack("{s:{s:o, s:{s:O}}}", "probes", "gpu", gpu, "nvidia", "version", json_object_get(gpu, "driver_version"));
+    json_t *env = json_pack("{s:{s:o, s:{s:O}}}", "probes", "gpu", gpu, "nvidia", "version",
+                            json_object_get(gpu, "driver_version"));
     json_object_del(gpu, "driver_version"); /* as the probe does */
     return env;
 }
@@ -235,24 +250,33 @@ TEST(pages_of_played_machines)
 static const struct {
     const char *id, *severity, *probes; /* severity NULL: nothing */
 } cases[] = {
-    {"visibility", "note", "{'cpu': {'cores': {'state': 'denied', 'value': null, 'detail': 'nothing is mounted on /sys'}}}"},
+    {"visibility", "note",
+     "{'cpu': {'cores': {'state': 'denied', 'value': null, 'detail': 'nothing is mounted on /sys'}}}"},
     {"visibility", NULL, "{'cpu': {'cores': {'state': 'denied', 'value': null}}}"},
     {"driver", "note", "{'cuda': {'libraries': {'libcudart.so.12': {}}}}"},
     {"driver", "note", "{'environment': {'CUDA_HOME': {'state': 'ok', 'value': '/usr/local/cuda'}}}"},
     {"driver", NULL, "{'cuda': {'libraries': {'libibverbs.so.1': {}}, 'toolkits': {}}}"},
-    {"driver", NULL, "{'cuda': {'libraries': {'libcudart.so.12': {}}}, 'nvidia': {'version': {'state': 'ok', 'value': '570.1'}}}"},
+    {"driver", NULL,
+     "{'cuda': {'libraries': {'libcudart.so.12': {}}}, 'nvidia': {'version': {'state': 'ok', 'value': '570.1'}}}"},
     {"shm", "note", "{'limits': {'shm_size': {'state': 'ok', 'value': 1073741823, 'unit': 'B'}}}"},
     {"shm", NULL, "{'limits': {'shm_size': {'state': 'ok', 'value': 1073741824, 'unit': 'B'}}}"},
     {"shm", NULL, "{'limits': {'shm_size': {'state': 'denied', 'value': null}}}"},
-    {"quota", "slow", "{'cpu': {'allowed': {'state': 'ok', 'value': '0-3'}}, 'container': {'cpu_limit': {'state': 'ok', 'value': 3.5}}}"},
-    {"quota", NULL, "{'cpu': {'allowed': {'state': 'ok', 'value': '0-3'}}, 'container': {'cpu_limit': {'state': 'ok', 'value': 4}}}"},
-    {"quota", NULL, "{'cpu': {'allowed': {'state': 'ok', 'value': '0-3'}}, 'container': {'cpu_limit': {'state': 'ok', 'value': 'max'}}}"},
+    {"quota", "slow",
+     "{'cpu': {'allowed': {'state': 'ok', 'value': '0-3'}}, 'container': {'cpu_limit': {'state': 'ok', 'value': "
+     "3.5}}}"},
+    {"quota", NULL,
+     "{'cpu': {'allowed': {'state': 'ok', 'value': '0-3'}}, 'container': {'cpu_limit': {'state': 'ok', 'value': 4}}}"},
+    {"quota", NULL,
+     "{'cpu': {'allowed': {'state': 'ok', 'value': '0-3'}}, 'container': {'cpu_limit': {'state': 'ok', 'value': "
+     "'max'}}}"},
     {"quota", NULL, "{'container': {'cpu_limit': {'state': 'ok', 'value': 4}}}"},
     {"governor", "slow", "{'frequency': {'governor': {'state': 'ok', 'value': 'performance, powersave'}}}"},
-    {"governor", NULL, "{'frequency': {'governor': {'state': 'ok', 'value': 'powersave'}, 'driver': {'state': 'ok', 'value': "
-                       "'intel_pstate'}, 'energy_preference': {'state': 'ok', 'value': 'balance_performance'}}}"},
-    {"governor", "slow", "{'frequency': {'governor': {'state': 'ok', 'value': 'powersave'}, 'driver': {'state': 'ok', 'value': "
-                         "'intel_pstate'}, 'energy_preference': {'state': 'ok', 'value': 'balance_power'}}}"},
+    {"governor", NULL,
+     "{'frequency': {'governor': {'state': 'ok', 'value': 'powersave'}, 'driver': {'state': 'ok', 'value': "
+     "'intel_pstate'}, 'energy_preference': {'state': 'ok', 'value': 'balance_performance'}}}"},
+    {"governor", "slow",
+     "{'frequency': {'governor': {'state': 'ok', 'value': 'powersave'}, 'driver': {'state': 'ok', 'value': "
+     "'intel_pstate'}, 'energy_preference': {'state': 'ok', 'value': 'balance_power'}}}"},
     {"driver_age", "stop", "{'nvidia': {'version': {'state': 'ok', 'value': '525.60.12'}}}"},
     {"driver_age", NULL, "{'nvidia': {'version': {'state': 'ok', 'value': '525.60.13'}}}"},
     {"driver_age", "stop", "{'nvidia': {'version': {'state': 'ok', 'value': '575.1'}}, 'gpu': {'cuda_runtime_version': "
@@ -260,8 +284,10 @@ static const struct {
     {"nccl", "slow", "{'gpu': {'nccl_version': {'state': 'ok', 'value': '2.9.9'}}}"},
     {"nccl", NULL, "{'gpu': {'nccl_version': {'state': 'ok', 'value': '2.18.1'}}}"},
     {"nccl", NULL, "{'gpu': {'nccl_version': {'state': 'ok', 'value': '2'}}}"},
-    {"load", "slow", "{'cpu': {'online': {'state': 'ok', 'value': '0-9'}}, 'kernel': {'load_1min': {'state': 'ok', 'value': 1.01}}}"},
-    {"load", NULL, "{'cpu': {'online': {'state': 'ok', 'value': '0-9'}}, 'kernel': {'load_1min': {'state': 'ok', 'value': 1.0}}}"},
+    {"load", "slow",
+     "{'cpu': {'online': {'state': 'ok', 'value': '0-9'}}, 'kernel': {'load_1min': {'state': 'ok', 'value': 1.01}}}"},
+    {"load", NULL,
+     "{'cpu': {'online': {'state': 'ok', 'value': '0-9'}}, 'kernel': {'load_1min': {'state': 'ok', 'value': 1.0}}}"},
     {"space", "stop", "{'storage': {'workdir': {'free': {'state': 'ok', 'value': 67108863}}}}"},
     {"space", "note", "{'storage': {'store': {'free': {'state': 'ok', 'value': 67108863}}}}"},
     {"space", NULL, "{'storage': {'workdir': {'free': {'state': 'ok', 'value': 67108864}}}}"},
@@ -276,27 +302,32 @@ TEST(thresholds)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_JSON *findings = examine(cases[i].probes);
-        CHECK(has(findings, cases[i].id, cases[i].severity) == (cases[i].severity != NULL), "%s in %s", cases[i].id, cases[i].probes);
+        CHECK(has(findings, cases[i].id, cases[i].severity) == (cases[i].severity != NULL), "%s in %s", cases[i].id,
+              cases[i].probes);
     }
 }
 
 TEST(gpus_of_which_the_same_is_to_be_said_share_a_line)
 {
-    RP_JSON *some = examine("{'gpu': {'devices': {'gpu0': {'persistence': {'state': 'ok', 'value': 'disabled'}}, 'gpu1': {},"
-                            "'gpu2': {'persistence': {'state': 'ok', 'value': 'disabled'}}}}}");
+    RP_JSON *some =
+        examine("{'gpu': {'devices': {'gpu0': {'persistence': {'state': 'ok', 'value': 'disabled'}}, 'gpu1': {},"
+                "'gpu2': {'persistence': {'state': 'ok', 'value': 'disabled'}}}}}");
     RP_JSON *all = examine("{'gpu': {'devices': {'gpu0': {'persistence': {'state': 'ok', 'value': 'disabled'}},"
                            "'gpu1': {'persistence': {'state': 'ok', 'value': 'disabled'}}}}}");
-    CHECK(json_array_size(some) == 1 && json_array_size(all) == 1, "%zu, %zu findings", json_array_size(some), json_array_size(all));
+    CHECK(json_array_size(some) == 1 && json_array_size(all) == 1, "%zu, %zu findings", json_array_size(some),
+          json_array_size(all));
     SAID(member(some, 0, "value"));
     SAID(member(all, 0, "value"));
 }
 
 TEST(nothing_known_is_nothing_found)
 {
-    static const char *const empty[] = {"{}", "[]", "null", "{'cpu': [], 'gpu': {'devices': 3}, 'limits': {'memlock': 'x'}}"};
+    static const char *const empty[] = {"{}", "[]", "null",
+                                        "{'cpu': [], 'gpu': {'devices': 3}, 'limits': {'memlock': 'x'}}"};
     for (size_t i = 0; i < sizeof empty / sizeof *empty; i++) {
         RP_JSON *findings = examine(empty[i]);
-        CHECK(json_array_size(findings) == 0 && !stops(findings), "%s: %zu findings", empty[i], json_array_size(findings));
+        CHECK(json_array_size(findings) == 0 && !stops(findings), "%s: %zu findings", empty[i],
+              json_array_size(findings));
     }
 }
 
@@ -304,6 +335,7 @@ TEST(versions_compare_by_number)
 {
     static const char *const rising[] = {"", "2", "2.4.8", "2.18.1", "2.18.5+cuda12", "10.1"};
     for (size_t i = 0; i + 1 < sizeof rising / sizeof *rising; i++)
-        CHECK(rp_compare_versions(rising[i], rising[i + 1]) < 0 && rp_compare_versions(rising[i + 1], rising[i]) > 0, "%s", rising[i]);
+        CHECK(rp_compare_versions(rising[i], rising[i + 1]) < 0 && rp_compare_versions(rising[i + 1], rising[i]) > 0,
+              "%s", rising[i]);
     CHECK(rp_compare_versions("525.60.13", "525.060.13") == 0, "a zero in front");
 }

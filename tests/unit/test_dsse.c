@@ -120,7 +120,9 @@ TEST(envelopes_of_another_form_are_refused)
     json_object_set_new(json_array_get(json_object_get(c, "signatures"), 0), "sig", json_string("AAAA"));
     expect_refused(c, RP_MALFORMED);
     expect_refused(json_array(), RP_MALFORMED);
-    expect_refused(json_pack("{s:s%, s:s, s:[i]}", "payload", b64, strlen(b64), "payloadType", RP_DSSE_PAYLOAD_TYPE, "signatures", 1), RP_MALFORMED);
+    expect_refused(json_pack("{s:s%, s:s, s:[i]}", "payload", b64, strlen(b64), "payloadType", RP_DSSE_PAYLOAD_TYPE,
+                             "signatures", 1),
+                   RP_MALFORMED);
 }
 
 /* Other ways to write the same payload bytes in base64. */
@@ -163,7 +165,8 @@ TEST(statement_subjects_are_bounded_and_unique)
     struct rp_err err;
     RP_JSON *j = rp_statement(s, 3, json_object());
     CHECK(rp_statement_subjects(j, back, 3, &err) == 3 && strcmp(back[2].name, "c") == 0, "%s", err.msg);
-    CHECK(rp_statement_subjects(j, back, 2, &err) < 0 && err.code == RP_MALFORMED, "three subjects where two are accepted");
+    CHECK(rp_statement_subjects(j, back, 2, &err) < 0 && err.code == RP_MALFORMED,
+          "three subjects where two are accepted");
     s[2].name = "a";
     RP_JSON *twice = rp_statement(s, 3, json_object());
     CHECK(rp_statement_subjects(twice, back, 3, &err) < 0 && strstr(err.msg, "twice"), "%s", err.msg);

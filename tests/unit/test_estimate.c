@@ -1,4 +1,5 @@
-/* The estimate of `repro estimate`: its bytes are those that ranks send, its ranges are ranges, its links agree with published figures. */
+/* The estimate of `repro estimate`: its bytes are those that ranks send, its ranges are ranges, its links agree with
+ * published figures. */
 #include "estimate/estimate.h"
 
 #include "tests/unit/trials.h"
@@ -14,7 +15,8 @@ static struct rp_recipe wide(int overlap_kib)
     return r;
 }
 
-/* Ranks as threads train, and their communicators count; micro-batches of each rank, ranks, ranks of a host. overlap_kib: size of buckets. */
+/* Ranks as threads train, and their communicators count; micro-batches of each rank, ranks, ranks of a host.
+ * overlap_kib: size of buckets. */
 static void check_bytes(int64_t micros, int ranks, int per_host, int levels, int overlap_kib)
 {
     struct rp_err err;
@@ -33,15 +35,19 @@ static void check_bytes(int64_t micros, int ranks, int per_host, int levels, int
         const uint64_t small = (uint64_t)ranks * 8192; /* losses, sums for the norm */
         most.within = is->sent - is->between > most.within ? is->sent - is->between : most.within;
         most.between = is->between > most.between ? is->between : most.between;
-        CHECK(is->moved >= is->sent && is->moved - is->sent < small, "rank %d of %d sent %llu bytes in a step, not %llu", r, ranks,
-              (unsigned long long)is->moved, (unsigned long long)is->sent);
+        CHECK(is->moved >= is->sent && is->moved - is->sent < small,
+              "rank %d of %d sent %llu bytes in a step, not %llu", r, ranks, (unsigned long long)is->moved,
+              (unsigned long long)is->sent);
     }
     /* The rank with most gradients may not be the one with most weights: a chunk of difference in every bucket. */
-    const uint64_t within = plan.gradients.within + plan.updated.within, between = plan.gradients.between + plan.updated.between, chunk = 16384 * (uint64_t)t.trace[0].buckets;
-    CHECK(within >= most.within && within - most.within <= (uint64_t)ranks * chunk, "%d ranks within a host: %llu, not %llu", ranks,
-          (unsigned long long)within, (unsigned long long)most.within);
-    CHECK(between >= most.between && between - most.between <= (uint64_t)ranks * chunk, "%d ranks between hosts: %llu, not %llu", ranks,
-          (unsigned long long)between, (unsigned long long)most.between);
+    const uint64_t within = plan.gradients.within + plan.updated.within,
+                   between = plan.gradients.between + plan.updated.between,
+                   chunk = 16384 * (uint64_t)t.trace[0].buckets;
+    CHECK(within >= most.within && within - most.within <= (uint64_t)ranks * chunk,
+          "%d ranks within a host: %llu, not %llu", ranks, (unsigned long long)within, (unsigned long long)most.within);
+    CHECK(between >= most.between && between - most.between <= (uint64_t)ranks * chunk,
+          "%d ranks between hosts: %llu, not %llu", ranks, (unsigned long long)between,
+          (unsigned long long)most.between);
     CHECK(plan.levels == levels && t.trace[0].levels == levels, "%d levels, not %d", plan.levels, levels);
     traces_fini(t.trace, ranks);
     trial_fini(&t);
@@ -82,20 +88,27 @@ TEST(ranges_of_every_machine)
         struct rp_machine m;
         struct rp_net *net;
         const struct rp_estimate_opts o = bert_on(&m, &net, rp_machine_id(i), 2);
-        CHECK(m.flops > 1e12 && m.memory > 1e11 && m.within_bytes.low < m.within_bytes.high && m.between_bytes.low < m.between_bytes.high, "%s", m.id);
+        CHECK(m.flops > 1e12 && m.memory > 1e11 && m.within_bytes.low < m.within_bytes.high &&
+                  m.between_bytes.low < m.between_bytes.high,
+              "%s", m.id);
         for (int gpus = 1; gpus <= 256; gpus = gpus == 1 && m.per_host > 1 ? m.per_host : gpus * 2) {
             struct rp_err err;
             struct rp_estimate e;
             CHECK(rp_estimate(&e, &o, gpus, &err) == 0, "%s", err.msg);
-            CHECK(e.exchange_s.low <= e.exchange_s.high && e.samples_per_s.low <= e.samples_per_s.high && e.efficiency.low <= e.efficiency.high, "%s, %d", m.id, gpus);
-            CHECK(e.efficiency.low > 0 && e.efficiency.high <= 1 && e.hidden_s <= e.exchange_s.low, "%s, %d", m.id, gpus);
-            CHECK((gpus == 1) == (e.exchange_s.high == 0) && (gpus <= m.per_host) == (e.plan.gradients.between == 0), "%s, %d", m.id, gpus);
+            CHECK(e.exchange_s.low <= e.exchange_s.high && e.samples_per_s.low <= e.samples_per_s.high &&
+                      e.efficiency.low <= e.efficiency.high,
+                  "%s, %d", m.id, gpus);
+            CHECK(e.efficiency.low > 0 && e.efficiency.high <= 1 && e.hidden_s <= e.exchange_s.low, "%s, %d", m.id,
+                  gpus);
+            CHECK((gpus == 1) == (e.exchange_s.high == 0) && (gpus <= m.per_host) == (e.plan.gradients.between == 0),
+                  "%s, %d", m.id, gpus);
         }
         rp_net_free(net);
     }
 }
 
-/* The exchange of 8 equal ranks in one host, by hand: each sends 7 times an eighth of the gradient, and as much of the weights. */
+/* The exchange of 8 equal ranks in one host, by hand: each sends 7 times an eighth of the gradient, and as much of the
+ * weights. */
 TEST(one_host_by_hand)
 {
     struct rp_machine m;
@@ -108,19 +121,24 @@ TEST(one_host_by_hand)
     CHECK(rp_estimate(&e, &o, 8, &err) == 0, "%s", err.msg);
     CHECK(e.ring > 0.95 && e.ring < 1.1, "%.3f of a ring", e.ring);
     const double seconds = 2 * 7.0 / 8 * weights / 1e9;
-    CHECK(e.exchange_s.low > seconds && e.exchange_s.low < 1.2 * seconds + 1e-3, "%g s, not %g", e.exchange_s.low, seconds);
-    /* 4 hosts: within a host as above but for the shares of others; what leaves it is 2 * 3/4 of the weights, a ring's is 2 * 31/32. */
+    CHECK(e.exchange_s.low > seconds && e.exchange_s.low < 1.2 * seconds + 1e-3, "%g s, not %g", e.exchange_s.low,
+          seconds);
+    /* 4 hosts: within a host as above but for the shares of others; what leaves it is 2 * 3/4 of the weights, a ring's
+     * is 2 * 31/32. */
     CHECK(rp_estimate(&e, &o, 32, &err) == 0, "%s", err.msg);
-    CHECK(e.plan.levels == 2 && e.host_ring > 0.7 && e.host_ring < 0.9, "%d levels, %.3f of a ring leave a host", e.plan.levels, e.host_ring);
+    CHECK(e.plan.levels == 2 && e.host_ring > 0.7 && e.host_ring < 0.9, "%d levels, %.3f of a ring leave a host",
+          e.plan.levels, e.host_ring);
     CHECK(rp_estimate(&e, &o, 12, &err) < 0 && err.code == RP_USAGE, "a host and a half");
     CHECK(rp_machine_find(&m, "no such", &err) < 0 && err.code == RP_USAGE, "a machine that nobody knows");
     rp_net_free(net);
 }
 
-/* Links so fast that bytes take no time: what is left are the calls of a step, by the latency of the link and of each peer. */
+/* Links so fast that bytes take no time: what is left are the calls of a step, by the latency of the link and of each
+ * peer. */
 TEST(latency_by_hand)
 {
-    static const struct rp_link within = {.latency_us = {10, 20}, .peer_us = {1000, 1000}}, /* which counts between hosts alone */
+    /* which counts between hosts alone */
+    static const struct rp_link within = {.latency_us = {10, 20}, .peer_us = {1000, 1000}},
         between = {.latency_us = {100, 300}, .peer_us = {2, 5}};
     const struct rp_range fast = {1e300, 1e300};
     struct rp_machine m;
@@ -133,7 +151,8 @@ TEST(latency_by_hand)
     m.within_bytes = m.between_bytes = fast;
     m.memory = 0;
     /* The last two calls of a step exchange losses and sums for the norm. */
-    CHECK(rp_estimate(&e, &o, 8, &err) == 0 && e.plan.calls_within > 0 && e.plan.calls_between == 0, "8 GPUs of a host");
+    CHECK(rp_estimate(&e, &o, 8, &err) == 0 && e.plan.calls_within > 0 && e.plan.calls_between == 0,
+          "8 GPUs of a host");
     is_near(e.exchange_s.low, 10e-6 * (e.plan.calls_within + 2));
     is_near(e.exchange_s.high, 20e-6 * (e.plan.calls_within + 2));
     is_near(e.efficiency.low, 0.02 / (0.02 + e.exchange_s.high)); /* two micro-batches of 10 to 20 ms */
@@ -142,8 +161,10 @@ TEST(latency_by_hand)
     is_near(e.samples_per_s.high, 2 * 2 * 8 / (0.02 + e.exchange_s.low));
     /* 4 hosts: a GPU has a peer in each of 3 others, and 24 others where all exchange with all. */
     CHECK(rp_estimate(&e, &o, 32, &err) == 0 && e.plan.levels == 2 && e.plan.calls_between > 0, "32 GPUs of 4 hosts");
-    is_near(e.exchange_s.low, 1e-6 * (10 * e.plan.calls_within + (100 + 2 * 3) * e.plan.calls_between + 2 * (100 + 2 * 24)));
-    is_near(e.exchange_s.high, 1e-6 * (20 * e.plan.calls_within + (300 + 5 * 3) * e.plan.calls_between + 2 * (300 + 5 * 24)));
+    is_near(e.exchange_s.low,
+            1e-6 * (10 * e.plan.calls_within + (100 + 2 * 3) * e.plan.calls_between + 2 * (100 + 2 * 24)));
+    is_near(e.exchange_s.high,
+            1e-6 * (20 * e.plan.calls_within + (300 + 5 * 3) * e.plan.calls_between + 2 * (300 + 5 * 24)));
     /* Nodes are merged in memory, 70 to 92 % as fast as it is. */
     const struct rp_range before = e.exchange_s;
     m.memory = 1e9;
@@ -168,7 +189,8 @@ TEST(what_is_hidden_by_hand)
     for (int slow = 0; slow < 2; slow++) {
         m.within_bytes = slow ? (struct rp_range){2e9, 4e9} : (struct rp_range){1e13, 2e13};
         CHECK(rp_estimate(&e, &o, 8, &err) == 0, "%s", err.msg);
-        const double gradients = (double)e.plan.gradients.within / m.within_bytes.high, updated = (double)e.plan.updated.within / m.within_bytes.high;
+        const double gradients = (double)e.plan.gradients.within / m.within_bytes.high,
+                     updated = (double)e.plan.updated.within / m.within_bytes.high;
         is_near(e.exchange_s.low, gradients + updated);
         CHECK((gradients > 2.0 / 3 * 0.02) == slow, "%g s of gradients", gradients);
         is_near(e.hidden_s, slow ? 2.0 / 3 * 0.01 : gradients);
@@ -194,5 +216,6 @@ TEST(links_against_published_figures)
         else
             CHECK(off <= 0.05, "row %d (%s): %.1f GB/s is %.1f %% off", i, m.source, m.published, 100 * off);
     }
-    CHECK(n[RP_MEASURED_CHECKS] >= 8 && n[RP_MEASURED_SETS] >= 3 && n[RP_MEASURED_OUTSIDE] >= 3, "%d, %d, %d rows", n[0], n[1], n[2]);
+    CHECK(n[RP_MEASURED_CHECKS] >= 8 && n[RP_MEASURED_SETS] >= 3 && n[RP_MEASURED_OUTSIDE] >= 3, "%d, %d, %d rows",
+          n[0], n[1], n[2]);
 }

@@ -216,7 +216,8 @@ static void repeat(json_t *list, int n)
         json_array_append_new(list, json_deep_copy(json_array_get(list, 0)));
 }
 
-/* A run of as many ranks and nodes as there may be, each with all that can be said of it, is within the limits of verify. */
+/* A run of as many ranks and nodes as there may be, each with all that can be said of it, is within the limits of
+ * verify. */
 TEST(the_largest_run_can_be_read)
 {
     struct rp_err err;

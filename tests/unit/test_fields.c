@@ -78,7 +78,8 @@ static void use_played(void)
     for (size_t i = 0; i < g.gl_pathc; i++) {
         RP_JSON *j = read_json(g.gl_pathv[i]);
         json_object_foreach(j, key, v) {
-            RP_FREE char *path = strcmp(key, "driver_version") == 0 ? rp_strdup("nvidia.version") : rp_asprintf("gpu.%s", key);
+            RP_FREE char *path =
+                strcmp(key, "driver_version") == 0 ? rp_strdup("nvidia.version") : rp_asprintf("gpu.%s", key);
             for (char *p = path; *p; p++)
                 *p = *p == '.' ? RP_FIELD_SEPARATOR : *p;
             for (char *end = path; json_is_object(v) && (end = strchr(end + 1, RP_FIELD_SEPARATOR));) {
@@ -104,9 +105,9 @@ static void use_capture(const char *root)
 
 /* What neither a recorded nor a played machine can say: CUDA's own values, other launchers. */
 static const char *const elsewhere[] = {
-    "gpu/cuda_devices",         "gpu/cuda_driver_version",   "gpu/cuda_runtime_version",  "gpu/nccl_version",
-    "gpu/nvml_library",         "gpu/devices/gpu0/sm_count", "gpu/devices/gpu0/l2_cache", "gpu/devices/gpu0/memory_bus_width",
-    "jobs/pbs/queue",           "jobs/open_mpi/slots",       "jobs/open_mpi/version"};
+    "gpu/cuda_devices", "gpu/cuda_driver_version",   "gpu/cuda_runtime_version",  "gpu/nccl_version",
+    "gpu/nvml_library", "gpu/devices/gpu0/sm_count", "gpu/devices/gpu0/l2_cache", "gpu/devices/gpu0/memory_bus_width",
+    "jobs/pbs/queue",   "jobs/open_mpi/slots",       "jobs/open_mpi/version"};
 
 TEST(every_value_has_a_row_and_every_row_a_value)
 {
@@ -123,7 +124,8 @@ TEST(every_value_has_a_row_and_every_row_a_value)
     }
     for (const struct rp_field *f = rp_fields; f->pattern; f++, rows++) {
         CHECK(rows < ROWS_MAX && used[rows], "%s describes no value of any machine", f->pattern);
-        CHECK(*f->meaning && *f->source && (f->impact == RP_IMPACT_NONE || *f->why), "%s has an empty column", f->pattern);
+        CHECK(*f->meaning && *f->source && (f->impact == RP_IMPACT_NONE || *f->why), "%s has an empty column",
+              f->pattern);
         for (const struct rp_field *other = rp_fields; other < f; other++)
             CHECK(strcmp(other->pattern, f->pattern) != 0, "%s has two rows", f->pattern);
     }
@@ -173,11 +175,12 @@ TEST(patterns)
          '\x1f', 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK(rp_field_matches(cases[i].pattern, cases[i].path, cases[i].separator) == cases[i].matches, "'%s' and '%s'", cases[i].pattern,
-              cases[i].path);
+        CHECK(rp_field_matches(cases[i].pattern, cases[i].path, cases[i].separator) == cases[i].matches,
+              "'%s' and '%s'", cases[i].pattern, cases[i].path);
     CHECK_STR(rp_field_find("gpu.devices.gpu3.clock_sm", '.')->pattern, "gpu.devices.*.clock_sm");
     CHECK_STR(rp_field_find("gpu.devices.gpu3.throttled_by_moon", '.')->pattern, "gpu.devices.*.throttled_by_*");
-    CHECK_STR(rp_field_find("cuda\x1flibraries\x1flibnccl.so.2\x1fversion", '\x1f')->pattern, "cuda.libraries.*.version");
+    CHECK_STR(rp_field_find("cuda\x1flibraries\x1flibnccl.so.2\x1fversion", '\x1f')->pattern,
+              "cuda.libraries.*.version");
     CHECK(!rp_field_find("gpu.nonsense", '.') && !rp_field_find("", '.'), "a row for nothing");
 }
 
@@ -226,7 +229,8 @@ static char *verdict(const char *salt, const char *a, const char *other_salt, co
     return rp_buf_take(&out);
 }
 
-static void check_verdict(int line, const char *expected, const char *salt, const char *a, const char *other_salt, const char *b)
+static void check_verdict(int line, const char *expected, const char *salt, const char *a, const char *other_salt,
+                          const char *b)
 {
     RP_FREE char *text = verdict(salt, a, other_salt, b);
     CHECK(strcmp(text, expected) == 0, "line %d: '%s', expected '%s'", line, text, expected);
@@ -237,11 +241,13 @@ TEST(differences_are_graded)
 {
     VERDICT("equal 2 absent 0", "\"cpu\": {\"cores\": " OK("8") ", \"model\": " OK("\"x\"") "}",
             "\"cpu\": {\"model\": " OK("\"x\"") ", \"cores\": " OK("8.0") "}");
-    VERDICT("different cpu.cores high; equal 0 absent 0", "\"cpu\": {\"cores\": " OK("8") "}", "\"cpu\": {\"cores\": " OK("9") "}");
+    VERDICT("different cpu.cores high; equal 0 absent 0", "\"cpu\": {\"cores\": " OK("8") "}",
+            "\"cpu\": {\"cores\": " OK("9") "}");
     VERDICT("different kernel.load_1min medium now; different kernel.unheard_of medium; equal 0 absent 0",
             "\"kernel\": {\"load_1min\": " OK("1.5") ", \"unheard_of\": " OK("1") "}",
             "\"kernel\": {\"load_1min\": " OK("2.5") ", \"unheard_of\": " OK("2") "}");
-    VERDICT("equal 1 absent 0", "\"cpu\": {\"flags\": " OK("[\"a\", \"b\", \"b\"]") "}", "\"cpu\": {\"flags\": " OK("[\"b\", \"a\"]") "}");
+    VERDICT("equal 1 absent 0", "\"cpu\": {\"flags\": " OK("[\"a\", \"b\", \"b\"]") "}",
+            "\"cpu\": {\"flags\": " OK("[\"b\", \"a\"]") "}");
     VERDICT("different cpu.flags high; equal 0 absent 0", "\"cpu\": {\"flags\": " OK("[\"a\"]") "}",
             "\"cpu\": {\"flags\": " OK("[\"a\", \"c\"]") "}");
     VERDICT("different topology.matrix.rows.GPU0 high; equal 0 absent 0",
@@ -253,14 +259,16 @@ TEST(differences_are_graded)
 
 TEST(what_makes_no_difference)
 {
-    VERDICT("equal 1 absent 0", "\"memory\": {\"total\": " IN("1000000", "B") "}", "\"memory\": {\"total\": " IN("990001", "B") "}");
+    VERDICT("equal 1 absent 0", "\"memory\": {\"total\": " IN("1000000", "B") "}",
+            "\"memory\": {\"total\": " IN("990001", "B") "}");
     VERDICT("different memory.total medium; equal 0 absent 0", "\"memory\": {\"total\": " IN("1000000", "B") "}",
             "\"memory\": {\"total\": " IN("989999", "B") "}");
     VERDICT("different memory.swap_total low; equal 0 absent 0", "\"memory\": {\"swap_total\": " IN("1000000", "B") "}",
             "\"memory\": {\"swap_total\": " IN("999999", "B") "}");
     VERDICT("different memory.swap_total low; equal 0 absent 0", "\"memory\": {\"swap_total\": " IN("1", "B") "}",
             "\"memory\": {\"swap_total\": " IN("1", "KiB") "}");
-    VERDICT("equal 1 absent 0", "\"container\": {\"cpu_limit\": " OK("\"max\"") "}", "\"container\": {\"cpu_limit\": " NOT("absent") "}");
+    VERDICT("equal 1 absent 0", "\"container\": {\"cpu_limit\": " OK("\"max\"") "}",
+            "\"container\": {\"cpu_limit\": " NOT("absent") "}");
     VERDICT("one_side container.cpu_limit high; equal 0 absent 0", "\"container\": {\"cpu_limit\": " OK("\"max\"") "}",
             "\"container\": {\"cpu_limit\": " NOT("denied") "}");
     VERDICT("different container.cpu_limit high; equal 0 absent 0", "\"container\": {\"cpu_limit\": " OK("2.5") "}",
@@ -270,8 +278,10 @@ TEST(what_makes_no_difference)
 /* What a bundle lists of its two captures is recomputed from them by every later version. */
 TEST(changes_of_a_run_know_no_tolerance)
 {
-    static const char before[] = "\"memory\": {\"total\": " IN("1000000", "B") "}, \"container\": {\"cpu_limit\": " OK("\"max\"") "}";
-    static const char after[] = "\"memory\": {\"total\": " IN("999999", "B") "}, \"container\": {\"cpu_limit\": " NOT("absent") "}";
+    static const char before[] =
+        "\"memory\": {\"total\": " IN("1000000", "B") "}, \"container\": {\"cpu_limit\": " OK("\"max\"") "}";
+    static const char after[] =
+        "\"memory\": {\"total\": " IN("999999", "B") "}, \"container\": {\"cpu_limit\": " NOT("absent") "}";
     struct rp_err err;
     RP_CAPTURE_COMPARISON c = {0};
     RP_JSON *a = document("1", before), *b = document("1", after);
@@ -280,7 +290,8 @@ TEST(changes_of_a_run_know_no_tolerance)
 
 TEST(cells_of_the_matrix_that_differ)
 {
-#define MATRIX(columns, row) "\"topology\": {\"matrix\": {\"columns\": " OK(columns) ", \"rows\": {\"GPU0\": " OK(row) "}}}"
+#define MATRIX(columns, row)                                                                                           \
+    "\"topology\": {\"matrix\": {\"columns\": " OK(columns) ", \"rows\": {\"GPU0\": " OK(row) "}}}"
     static const char a[] = MATRIX("[\"GPU0\", \"GPU1\", \"GPU2\"]", "[\"X\", \"NV1\", \"NV2\"]");
     static const char b[] = MATRIX("[\"GPU0\", \"GPU1\", \"GPU2\"]", "[\"X\", \"NV2\", \"NV1\"]");
     static const char other[] = MATRIX("[\"GPU0\", \"GPU2\", \"GPU1\"]", "[\"X\", \"NV2\", \"NV1\"]");
@@ -288,11 +299,13 @@ TEST(cells_of_the_matrix_that_differ)
     RP_BUF text = {0};
     RP_CAPTURE_COMPARISON turned = {0}, moved = {0};
     RP_JSON *one = document("1", a), *two = document("1", b), *three = document("1", other);
-    CHECK(rp_capture_compare(&turned, one, two, &err) == 0 && rp_capture_compare(&moved, one, three, &err) == 0, "%s", err.msg);
+    CHECK(rp_capture_compare(&turned, one, two, &err) == 0 && rp_capture_compare(&moved, one, three, &err) == 0, "%s",
+          err.msg);
     RP_JSON *d = rp_object_json(turned.different, &rp_type_difference);
     rp_json_write_line(&text, json_object_get(d, "cells"));
     text.data[strcspn(text.data, "\n")] = 0;
-    CHECK_STR(text.data, "[{\"a\":\"NV1\",\"b\":\"NV2\",\"to\":\"GPU1\"},{\"a\":\"NV2\",\"b\":\"NV1\",\"to\":\"GPU2\"}]");
+    CHECK_STR(text.data,
+              "[{\"a\":\"NV1\",\"b\":\"NV2\",\"to\":\"GPU1\"},{\"a\":\"NV2\",\"b\":\"NV1\",\"to\":\"GPU2\"}]");
     CHECK(moved.different_n == 2, "the columns differ too");
     CHECK(!moved.different[1].cells_n, "cells of other columns");
 }
@@ -305,15 +318,17 @@ TEST(what_is_not_known_is_not_called_equal)
     VERDICT("different cpu.cores high; one_side cpu.model high; one_side cpu.sockets high; equal 0 absent 0",
             "\"cpu\": {\"cores\": " OK("1") ", \"model\": " OK("\"m\"") ", \"sockets\": " OK("2") "}",
             "\"cpu\": {\"cores\": " NOT("absent") ", \"model\": " NOT("denied") "}");
-    VERDICT("different environment.NCCL_ALGO high; equal 0 absent 0", "\"environment\": {\"NCCL_ALGO\": " OK("\"Ring\"") "}",
-            "\"environment\": {}");
+    VERDICT("different environment.NCCL_ALGO high; equal 0 absent 0",
+            "\"environment\": {\"NCCL_ALGO\": " OK("\"Ring\"") "}", "\"environment\": {}");
     VERDICT("different environment.CUDA_VISIBLE_DEVICES high; one_side jobs.slurm.cpus_per_task high; equal 0 absent 0",
-            "\"environment\": {\"CUDA_VISIBLE_DEVICES\": " OK("\"0\"") "}, \"jobs\": {\"slurm\": {\"cpus_per_task\": " OK("1") "}}",
+            "\"environment\": {\"CUDA_VISIBLE_DEVICES\": " OK(
+                "\"0\"") "}, \"jobs\": {\"slurm\": {\"cpus_per_task\": " OK("1") "}}",
             "\"environment\": {}, \"jobs\": {\"slurm\": {}}");
     VERDICT("not_captured cpu; not_captured git; equal 0 absent 0", "\"cpu\": {\"cores\": " OK("1") "}",
             "\"git\": {\"commit\": " OK("\"c\"") "}");
     /* things and groups that one side has */
-    VERDICT("different gpu.devices.gpu1 high; equal 1 absent 0", "\"gpu\": {\"devices\": {\"gpu0\": {\"name\": " OK("\"n\"") "}}}",
+    VERDICT("different gpu.devices.gpu1 high; equal 1 absent 0",
+            "\"gpu\": {\"devices\": {\"gpu0\": {\"name\": " OK("\"n\"") "}}}",
             "\"gpu\": {\"devices\": {\"gpu0\": {\"name\": " OK("\"n\"") "}, \"gpu1\": {\"name\": " OK("\"n\"") "}}}");
     VERDICT("different rdma.devices low; equal 0 absent 0", "\"rdma\": {\"devices\": " NOT("absent") "}",
             "\"rdma\": {\"devices\": {\"mlx5_0\": {\"type\": " OK("\"t\"") "}}}");
@@ -325,22 +340,32 @@ TEST(what_is_not_known_is_not_called_equal)
 
 TEST(hidden_values_are_compared_under_one_salt_only)
 {
-    static const char a[] = "\"host\": {\"hostname\": " OK(HASH(EIGHT)) ", \"board\": " OK("\"b\"") ", \"boot_id\": " OK(HASH(EIGHT)) "}";
-    static const char b[] =
-        "\"host\": {\"hostname\": " OK(HASH("89abcdef")) ", \"board\": " OK("\"c\"") ", \"boot_id\": " OK(HASH(EIGHT)) "}";
+    static const char a[] =
+        "\"host\": {\"hostname\": " OK(HASH(EIGHT)) ", \"board\": " OK("\"b\"") ", \"boot_id\": " OK(HASH(EIGHT)) "}";
+    static const char b[] = "\"host\": {\"hostname\": " OK(HASH("89abcdef")) ", \"board\": " OK(
+        "\"c\"") ", \"boot_id\": " OK(HASH(EIGHT)) "}";
     VERDICT("different host.board medium; different host.hostname none; equal 1 absent 0", a, b);
-    check_verdict(__LINE__, "different host.board medium; not_comparable host.hostname none; equal 1 absent 0", "1", a, "2", b);
-    check_verdict(__LINE__, "not_comparable container.cgroup none; equal 0 absent 0", "1",
-                  "\"container\": {\"cgroup\": " OK("\"/pod/sha256:" EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT "\"") "}", "2",
-                  "\"container\": {\"cgroup\": " OK("\"/\"") "}");
+    check_verdict(__LINE__, "different host.board medium; not_comparable host.hostname none; equal 1 absent 0", "1", a,
+                  "2", b);
+    check_verdict(
+        __LINE__, "not_comparable container.cgroup none; equal 0 absent 0", "1",
+        "\"container\": {\"cgroup\": " OK("\"/pod/sha256:" EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT EIGHT "\"") "}",
+        "2", "\"container\": {\"cgroup\": " OK("\"/\"") "}");
     /* names of network interfaces, as values and as names of groups */
-    static const char c[] = "\"network\": {\"default_interface\": " OK("\"if-0123456789ab\"") ", \"interfaces\": {\"if-0123456789ab\": "
-                            "{\"mtu\": " OK("1500") "}, \"eth0\": {\"mtu\": " OK("1500") "}}}";
-    static const char d[] = "\"network\": {\"default_interface\": " OK("\"if-ba9876543210\"") ", \"interfaces\": {\"eth0\": "
-                            "{\"mtu\": " OK("1500") "}}}";
-    VERDICT("different network.default_interface low; different network.interfaces.if-0123456789ab low; equal 1 absent 0", c, d);
-    check_verdict(__LINE__, "not_comparable network.default_interface low; not_comparable network.interfaces.if-0123456789ab low; "
-                            "equal 1 absent 0", "1", c, "2", d);
+    static const char c[] = "\"network\": {\"default_interface\": " OK(
+        "\"if-0123456789ab\"") ", \"interfaces\": {\"if-0123456789ab\": "
+                               "{\"mtu\": " OK("1500") "}, \"eth0\": {\"mtu\": " OK("1500") "}}}";
+    static const char d[] =
+        "\"network\": {\"default_interface\": " OK("\"if-ba9876543210\"") ", \"interfaces\": {\"eth0\": "
+                                                                          "{\"mtu\": " OK("1500") "}}}";
+    VERDICT(
+        "different network.default_interface low; different network.interfaces.if-0123456789ab low; equal 1 absent 0",
+        c, d);
+    check_verdict(
+        __LINE__,
+        "not_comparable network.default_interface low; not_comparable network.interfaces.if-0123456789ab low; "
+        "equal 1 absent 0",
+        "1", c, "2", d);
 }
 
 TEST(names_that_no_capture_has)
@@ -360,15 +385,19 @@ TEST(changes_of_a_run_are_single_values)
 {
     struct rp_err err;
     RP_BUF text = {0};
-    RP_JSON *before = document("1", "\"gpu\": {\"devices\": {\"gpu0\": {\"name\": " OK("\"n\"") ", \"power_limit\": " OK(
-                                        "300") "}}, \"worker\": " OK("\"present\"") "}");
+    RP_JSON *before =
+        document("1", "\"gpu\": {\"devices\": {\"gpu0\": {\"name\": " OK("\"n\"") ", \"power_limit\": " OK(
+                          "300") "}}, \"worker\": " OK("\"present\"") "}");
     RP_JSON *after = document("1", "\"gpu\": {\"worker\": " NOT("error") "}"), *all = NULL;
     RP_CAPTURE_COMPARISON list = {0}, none = {0};
-    CHECK(rp_capture_changes(&list, before, after, &err) == 0 && list.different_n == 3, "%d changes", (int)list.different_n);
+    CHECK(rp_capture_changes(&list, before, after, &err) == 0 && list.different_n == 3, "%d changes",
+          (int)list.different_n);
     all = rp_object_json(&list, &rp_type_capture_comparison);
     rp_json_write_line(&text, all);
-    CHECK(strstr(text.data, "{\"a\":{\"state\":\"ok\",\"value\":300},\"b\":null,\"field\":\"gpu.devices.gpu0.power_limit\","
-                            "\"impact\":\"high\","),
+    CHECK(strstr(text.data,
+                 "{\"a\":{\"state\":\"ok\",\"value\":300},\"b\":null,\"field\":\"gpu.devices.gpu0.power_limit\","
+                 "\"impact\":\"high\","),
           "%s", text.data);
-    CHECK(rp_capture_changes(&none, before, before, &err) == 0 && none.different_n == 0, "a document differs from itself");
+    CHECK(rp_capture_changes(&none, before, before, &err) == 0 && none.different_n == 0,
+          "a document differs from itself");
 }

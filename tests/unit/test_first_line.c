@@ -1,4 +1,5 @@
-/* A run in the first line of its ledger, and two runs that claim one line: what verify, page and policy make of them. */
+/* A run in the first line of its ledger, and two runs that claim one line: what verify, page and policy make of
+ * them. */
 #include "tests/unit/standing_fixture.h"
 
 #define HEAD "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -22,8 +23,8 @@ static void make_first(void)
 {
     static int made;
     json_t *is = entry(1, HEAD);
-    RP_JSON *more = json_pack("{s:s, s:s, s:i, s:b}", "key_made", "2026-01-02T03:04:05Z", "key_made_known_from", "file", "overlapping", 2,
-                              "container_layer", 1);
+    RP_JSON *more = json_pack("{s:s, s:s, s:i, s:b}", "key_made", "2026-01-02T03:04:05Z", "key_made_known_from", "file",
+                              "overlapping", 2, "container_layer", 1);
     json_object_update(is, more);
     if (made++)
         json_decref(is);
@@ -37,7 +38,8 @@ TEST(the_first_line_is_a_note)
     RP_BUF page = {0}, markdown = {0};
     make_first();
     show(&s, "line1.zst", NULL, NULL);
-    CHECK(s.v.check[RP_CHECK_ledger].state == RP_CHECK_NOTE, "%s", rp_check_state_name(s.v.check[RP_CHECK_ledger].state));
+    CHECK(s.v.check[RP_CHECK_ledger].state == RP_CHECK_NOTE, "%s",
+          rp_check_state_name(s.v.check[RP_CHECK_ledger].state));
     SAID(s.v.check[RP_CHECK_ledger].text);
     rp_page_html(&page, &s.b, 1);
     rp_page_markdown(&markdown, &s.b, 1);
@@ -57,7 +59,8 @@ static void judge(const char *file, const char *rules, const char *seen, enum rp
     RP_FREE char *path = fx_path(file);
     CHECK(rp_policy_parse(&p, rules, strlen(rules), "p.yaml", &err) == 0, "%s", err.msg);
     int failed = rp_verify(&v, path, &o, &err) < 0;
-    CHECK(failed == (state == RP_CHECK_FAILED) && v.check[RP_CHECK_policy].state == state, "%s: %s", rules, v.check[RP_CHECK_policy].text);
+    CHECK(failed == (state == RP_CHECK_FAILED) && v.check[RP_CHECK_policy].state == state, "%s: %s", rules,
+          v.check[RP_CHECK_policy].text);
     if (!seen) /* else it has the time of the day */
         SAID(v.check[RP_CHECK_policy].text);
     rp_verification_fini(&v);
@@ -90,15 +93,20 @@ TEST(a_ledger_that_begins_long_after_its_key_is_a_note_at_every_line)
     static const struct {
         const char *made;
         int late;
-    } cases[] = {{"2026-11-21T06:27:54Z", 0}, {"2026-11-20T06:27:55Z", 0}, {"2026-11-20T06:27:54Z", 1}, {"2025-11-20T06:27:54Z", 1}};
+    } cases[] = {{"2026-11-21T06:27:54Z", 0},
+                 {"2026-11-20T06:27:55Z", 0},
+                 {"2026-11-20T06:27:54Z", 1},
+                 {"2025-11-20T06:27:54Z", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shown s;
         make_late("late.zst", cases[i].made);
         show(&s, "late.zst", NULL, NULL);
-        CHECK(s.v.check[RP_CHECK_ledger].state == (cases[i].late ? RP_CHECK_NOTE : RP_CHECK_PASSED), "%s", s.v.check[RP_CHECK_ledger].text);
+        CHECK(s.v.check[RP_CHECK_ledger].state == (cases[i].late ? RP_CHECK_NOTE : RP_CHECK_PASSED), "%s",
+              s.v.check[RP_CHECK_ledger].text);
         SAID(s.v.check[RP_CHECK_ledger].text);
         shown_fini(&s);
-        judge("late.zst", "in_ledger: true\nmax_attempts_before: 0", NULL, cases[i].late ? RP_CHECK_NOTE : RP_CHECK_PASSED);
+        judge("late.zst", "in_ledger: true\nmax_attempts_before: 0", NULL,
+              cases[i].late ? RP_CHECK_NOTE : RP_CHECK_PASSED);
         judge("late.zst", "checks: {ledger: passed}", NULL, cases[i].late ? RP_CHECK_FAILED : RP_CHECK_PASSED);
     }
 }

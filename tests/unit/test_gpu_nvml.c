@@ -1,5 +1,6 @@
-/* The nvml probe against tests/fake/nvml.c: machines as they are expected (RP_UPDATE=1 writes tests/fake/expected), a driver that fails in
- * every way, and one that answers nonsense. Each test plays in a child process, since only one libnvidia-ml.so.1 fits into one. */
+/* The nvml probe against tests/fake/nvml.c: machines as they are expected (RP_UPDATE=1 writes tests/fake/expected), a
+ * driver that fails in every way, and one that answers nonsense. Each test plays in a child process, since only one
+ * libnvidia-ml.so.1 fits into one. */
 /* exhaustive */
 #include "base/json.h"
 #include "bundle/schema.h"
@@ -109,8 +110,9 @@ static void check_shape(json_t *values, const char *what)
         CHECK(!hide || json_is_true(hide));
         json_object_del(leaf, "hide");
     }
-    RP_JSON *env = json_pack("{s:s, s:s, s:s, s:b, s:{s:O}}", "schema", "repro-env/1", "captured_at", "2020-01-01T00:00:00Z", "salt",
-                             "000102030405060708090a0b0c0d0e0f", "identified", 0, "probes", "gpu", copy);
+    RP_JSON *env =
+        json_pack("{s:s, s:s, s:s, s:b, s:{s:O}}", "schema", "repro-env/1", "captured_at", "2020-01-01T00:00:00Z",
+                  "salt", "000102030405060708090a0b0c0d0e0f", "identified", 0, "probes", "gpu", copy);
     CHECK(schema && env && rp_schema_check(schema, env, "values", &err) == 0, "%s: %s", what, err.msg);
 }
 
@@ -160,7 +162,8 @@ static void compare(const char *machine)
     RP_FREE char *file = rp_asprintf(MACHINES "%s.txt", machine);
     RP_JSON *values = play_file(file);
     check_shape(values, machine);
-    CHECK(strstr(json_string_value(json_object_get(json_object_get(values, "nvml_library"), "value")), "/libnvidia-ml.so.1"));
+    CHECK(strstr(json_string_value(json_object_get(json_object_get(values, "nvml_library"), "value")),
+                 "/libnvidia-ml.so.1"));
     json_object_del(values, "nvml_library"); /* where the build is */
     RP_JSON *all = flat(values);
     write_lines(&got, json_object_get(values, "devices"), all);
@@ -190,7 +193,8 @@ static void plain_name(char out[80], const char *symbol)
     snprintf(out, 80, "%.*s", (int)(n > 3 && strncmp(symbol + n - 3, "_v", 2) == 0 ? n - 3 : n), symbol);
 }
 
-/* What is known although `function` fails must be what is known when it does not, and what hangs on it is in the state of the code. */
+/* What is known although `function` fails must be what is known when it does not, and what hangs on it is in the state
+ * of the code. */
 static int check_failure(json_t *before, const char *base, const char *function, int code)
 {
     RP_FREE char *text = rp_asprintf("%s* %s !%d\n", base, function, code);
@@ -211,8 +215,8 @@ static int check_failure(json_t *before, const char *base, const char *function,
         int ok = strcmp(state, "ok") == 0;
         changed += !json_equal(leaf, known);
         if (ok && !(none && (strstr(path, "topology") || strstr(path, "mig_count"))))
-            CHECK(json_equal(json_object_get(leaf, "value"), json_object_get(known, "value")), "%s fails with %d: made up %s", function,
-                  code, path);
+            CHECK(json_equal(json_object_get(leaf, "value"), json_object_get(known, "value")),
+                  "%s fails with %d: made up %s", function, code, path);
         if (!ok && known && strcmp(member(before, path, "state"), "ok") == 0 && strcmp(plain, function) == 0)
             CHECK(strcmp(state, none ? "absent" : expected_state(code)) == 0 ||
                       strstr(member(all, path, "detail"), "every NVLink"),
@@ -223,13 +227,15 @@ static int check_failure(json_t *before, const char *base, const char *function,
 
 static void fail_everywhere(const char *machine)
 {
-    static const char replaceable[] = "nvmlSystemGetConfComputeSettings nvmlDeviceGetGpuFabricInfoV nvmlDeviceGetArchitecture "
-                                      "nvmlDeviceGetCurrentClocksEventReasons";
+    static const char replaceable[] =
+        "nvmlSystemGetConfComputeSettings nvmlDeviceGetGpuFabricInfoV nvmlDeviceGetArchitecture "
+        "nvmlDeviceGetCurrentClocksEventReasons";
     int v100 = strcmp(machine, "v100_sxm2_8") == 0, played = 0, turn = 0;
     RP_FREE char *text = machine_text(machine), *base = NULL;
-    base = rp_asprintf("%ssystem nvmlDeviceGetCount 2\n%s", text,
-                       v100 ? "gpu0 links gpu1 gpu1\ngpu1 links gpu0 gpu0\n"
-                            : "gpu* links switch:0000:07:00.0 switch:0000:07:00.0 -\ngpu0 migs 1\nmig0.1 nvmlDeviceGetName MIG\n");
+    base = rp_asprintf(
+        "%ssystem nvmlDeviceGetCount 2\n%s", text,
+        v100 ? "gpu0 links gpu1 gpu1\ngpu1 links gpu0 gpu0\n"
+             : "gpu* links switch:0000:07:00.0 switch:0000:07:00.0 -\ngpu0 migs 1\nmig0.1 nvmlDeviceGetName MIG\n");
     load_fake(v100 ? 440 : 570);
     RP_JSON *values = play_text(base), *before = flat(values), *functions = json_object();
     const char *path, *function;
@@ -245,12 +251,17 @@ static void fail_everywhere(const char *machine)
     CHECK(json_object_size(functions) >= (v100 ? 40 : 50), "%zu functions", json_object_size(functions));
     json_object_foreach (functions, function, leaf) {
         for (int i = 1; i <= 32; i++) {
-            int code = i <= 29 ? i : i == 30 ? 999 : i == 31 ? 12345 : -1, older = code == 13 || code == 25 || code == 26;
+            int code = i <= 29   ? i
+                       : i == 30 ? 999
+                       : i == 31 ? 12345
+                                 : -1,
+                older = code == 13 || code == 25 || code == 26;
             int special = older || i <= 4 || i == 6; /* these every function has, of the others each a part */
             if ((v100 || !special) && i % 8 != turn % 8 && !tap_long())
                 continue;
             int changed = check_failure(before, base, function, code);
-            CHECK(changed || (older && strstr(replaceable, function)), "%s fails with %d and nothing changes", function, code);
+            CHECK(changed || (older && strstr(replaceable, function)), "%s fails with %d and nothing changes", function,
+                  code);
             played++;
         }
         turn++;
@@ -276,8 +287,9 @@ static void fail_in_turn(const char *machine)
         json_t *leaf;
         check_shape(values, machine);
         CHECK(json_object_size(json_object_get(values, "devices")) == 2);
-        json_object_foreach (all, path, leaf)
-            CHECK(strcmp(path, "count") == 0 || strcmp(path, "nvml_library") == 0 || strcmp(member(all, path, "state"), "ok") != 0,
+        json_object_foreach(all, path, leaf)
+            CHECK(strcmp(path, "count") == 0 || strcmp(path, "nvml_library") == 0 ||
+                      strcmp(member(all, path, "state"), "ok") != 0,
                   "%s is known", path);
     }
 }
@@ -292,7 +304,8 @@ static void no_driver(const char *machine)
     CHECK_STR(member(all, "count", "source"), "nvmlInit_v2");
     CHECK(strstr(member(all, "driver_version", "detail"), "error 9: "), "%s", member(all, "driver_version", "detail"));
     RP_JSON *mismatch = play_file(MACHINES "titan_v_8.txt"), *flat_mismatch = flat(mismatch);
-    CHECK(strstr(member(flat_mismatch, "count", "detail"), "error 18: "), "%s", member(flat_mismatch, "count", "detail"));
+    CHECK(strstr(member(flat_mismatch, "count", "detail"), "error 18: "), "%s",
+          member(flat_mismatch, "count", "detail"));
 }
 
 static void no_library(const char *machine)
@@ -303,7 +316,8 @@ static void no_library(const char *machine)
         return; /* a machine with a driver */
     check_shape(values, "no library");
     CHECK_STR(member(all, "count", "state"), "absent");
-    CHECK(strstr(member(all, "driver_version", "detail"), "libnvidia-ml.so.1"), "%s", member(all, "driver_version", "detail"));
+    CHECK(strstr(member(all, "driver_version", "detail"), "libnvidia-ml.so.1"), "%s",
+          member(all, "driver_version", "detail"));
 }
 
 TEST(nothing_works)
@@ -321,6 +335,7 @@ static void nonsense(const char *machine)
 {
     static const char *const cases[][4] = {
         /* line, value, state, text or a part of the detail */
+        /* no device has the address: a switch */
         {"gpu* nvmlDeviceGetName a\xff\xfe", "name", "error", NULL},
         {"gpu* nvmlDeviceGetSerial a\tb\x01", "serial", "error", NULL},
         {"gpu* nvmlDeviceGetEccMode 7 1", "ecc_mode", "error", "answer 7"},
@@ -342,12 +357,15 @@ static void nonsense(const char *machine)
         {"gpu* links - -\ngpu* ancestors 15 15", "topology.gpu1", "error", NULL},
         {"gpu* links - -\ngpu* ancestors 20 20", "topology.gpu1", "ok", "PXB"},
         {"gpu* nvmlDeviceGetNvLinkRemoteDeviceType 255", "nvlinks.link0.remote_type", "absent", NULL},
-        {"gpu* nvmlDeviceGetNvLinkRemoteDeviceType 255", "topology.gpu1", "ok", "NV18"}, /* no device has the address: a switch */
-        {"gpu* nvmlDeviceGetNvLinkRemoteDeviceType 255\ngpu* nvmlDeviceGetP2PStatus/1/2 5", "topology.gpu1", "ok", "NODE"},
-        {"gpu* nvmlDeviceGetNvLinkRemoteDeviceType 255\ngpu* nvmlDeviceGetP2PStatus/1/2 !999", "topology.gpu1", "error", NULL},
+        {"gpu* nvmlDeviceGetNvLinkRemoteDeviceType 255", "topology.gpu1", "ok", "NV18"},
+        {"gpu* nvmlDeviceGetNvLinkRemoteDeviceType 255\ngpu* nvmlDeviceGetP2PStatus/1/2 5", "topology.gpu1", "ok",
+         "NODE"},
+        {"gpu* nvmlDeviceGetNvLinkRemoteDeviceType 255\ngpu* nvmlDeviceGetP2PStatus/1/2 !999", "topology.gpu1", "error",
+         NULL},
         {"gpu1 links switch:0000:07:00.0 - switch:0000:07:00.0", "topology.gpu1", "ok", "NV2"},
         {"gpu0 links gpu1 gpu1 -\ngpu1 links gpu0 gpu0 -", "topology.gpu1", "ok", "NV2"},
-        {"* nvmlDeviceGetNvLinkRemoteDeviceType !13\n* nvmlDeviceGetNvLinkRemotePciInfo ffffffff:ffff:ff.0", "topology.gpu1", "ok", "NV18"},
+        {"* nvmlDeviceGetNvLinkRemoteDeviceType !13\n* nvmlDeviceGetNvLinkRemotePciInfo ffffffff:ffff:ff.0",
+         "topology.gpu1", "ok", "NV18"},
         {"* nvmlDeviceGetNvLinkRemotePciInfo ffffffff:ffff:ff.0", "nvlinks.link17.remote_pci", "ok", "not_visible"},
         {"* nvmlDeviceGetNvLinkState !2", "nvlinks_active", "absent", NULL},
         {"* nvmlDeviceGetNvLinkState !2", "topology.gpu1", "ok", "NODE"},
@@ -368,7 +386,8 @@ static void nonsense(const char *machine)
         {"gpu* nvmlDeviceGetGpuFabricInfo* 0 7 0 1", "fabric_state", "absent", NULL},
         {"gpu* nvmlDeviceGetGpuFabricInfoV !25", "fabric_state", "ok", "completed"},
         {"gpu* nvmlDeviceGetGpuFabricInfoV !25", "fabric_problems", "absent", NULL},
-        {"system nvmlSystemGetDriverVersion 580.65.06", "clock_sm_application", "absent", "answers nvmlDeviceGetApplicationsClock"},
+        {"system nvmlSystemGetDriverVersion 580.65.06", "clock_sm_application", "absent",
+         "answers nvmlDeviceGetApplicationsClock"},
         {"system nvmlSystemGetDriverVersion 580.65.06", "clock_memory_default", "absent", "deprecated: "},
         {"system nvmlSystemGetDriverVersion 580.65.06", "clock_sm_max", "ok", NULL},
         {"gpu* nvmlDeviceGetMemoryInfo* !25", "memory_total", "absent", "every version of nvmlDeviceGetMemoryInfo"},
@@ -380,7 +399,8 @@ static void nonsense(const char *machine)
     load_fake(570);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *const *c = cases[i];
-        RP_FREE char *text = rp_asprintf("%ssystem nvmlDeviceGetCount 2\n%s\n", base, c[0]), *path = rp_asprintf("devices.gpu0.%s", c[1]);
+        RP_FREE char *text = rp_asprintf("%ssystem nvmlDeviceGetCount 2\n%s\n", base, c[0]),
+                     *path = rp_asprintf("devices.gpu0.%s", c[1]);
         RP_JSON *values = play_text(text), *all = flat(values);
         check_shape(values, c[0]);
         CHECK(strcmp(member(all, path, "state"), c[2]) == 0, "%s: %s is %s", c[0], c[1], member(all, path, "state"));

@@ -1,5 +1,5 @@
-/* Samples of the device that trains, against tests/fake/nvml.c: what comes, why none come, and a driver that hangs. Each test plays in a
- * child process, since only one libnvidia-ml.so.1 fits into one. */
+/* Samples of the device that trains, against tests/fake/nvml.c: what comes, why none come, and a driver that hangs.
+ * Each test plays in a child process, since only one libnvidia-ml.so.1 fits into one. */
 #include "base/clock.h"
 #include "base/json.h"
 #include "gpu/gpu.h"
@@ -86,7 +86,8 @@ static void working(void)
     CHECK(one->power_mw == 118042 && one->throttle, "power");
     CHECK(one->temperature_c >= 0 && one->utilization >= 0, "temperature and utilization");
     int64_t apart = one->ns - s.sample->ns;
-    CHECK(apart > RP_TELEMETRY_PERIOD_NS / 2 && apart < 5 * (int64_t)RP_TELEMETRY_PERIOD_NS, "%lld ns apart", (long long)apart);
+    CHECK(apart > RP_TELEMETRY_PERIOD_NS / 2 && apart < 5 * (int64_t)RP_TELEMETRY_PERIOD_NS, "%lld ns apart",
+          (long long)apart);
     rp_sampling_fini(&s);
     pause_ms(250);
     CHECK(!next_sample(), "a sample came after the end");

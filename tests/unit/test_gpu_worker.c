@@ -1,5 +1,5 @@
-/* The GPU worker as its parent sees it: one that works, and all the ways in which one fails, each said in words within its time limit.
- * This same program plays the worker. */
+/* The GPU worker as its parent sees it: one that works, and all the ways in which one fails, each said in words within
+ * its time limit. This same program plays the worker. */
 #include "tests/unit/scratch.h"
 
 #include "base/hash.h"
@@ -30,12 +30,14 @@
 
 static json_t *values(const char *probe)
 {
-    return json_pack("{s:s, s:{s:{s:s, s:i, s:s}}}", "probe", probe, "values", probe, "state", "ok", "value", 7, "source", "fake");
+    return json_pack("{s:s, s:{s:{s:s, s:i, s:s}}}", "probe", probe, "values", probe, "state", "ok", "value", 7,
+                     "source", "fake");
 }
 
 static void misbehave(const char *mode, const char *question, struct rp_err *err)
 {
-    static const char rubbish[] = "Segmentation fault (core dumped)\n", newer[16] = "RPW1\2", huge[16] = "RPW1\1\0\x9\0\xff\xff\xff\x7f";
+    static const char rubbish[] = "Segmentation fault (core dumped)\n", newer[16] = "RPW1\2",
+                      huge[16] = "RPW1\1\0\x9\0\xff\xff\xff\x7f";
     RP_JSON *other = values("other"), *no_object = json_pack("{s:s, s:[]}", "probe", question, "values");
     if (strcmp(mode, "crash") == 0)
         raise(SIGABRT);
@@ -100,8 +102,8 @@ static void end_worker(const char *mode)
     _exit(strcmp(mode, "status") == 0 ? 9 : 0);
 }
 
-/* "MODE": wrong at the first question, "MODE-cuda": at that one, "MODE-end": at its end. "flood" writes more to stderr than a pipe
- * holds. */
+/* "MODE": wrong at the first question, "MODE-cuda": at that one, "MODE-end": at its end. "flood" writes more to stderr
+ * than a pipe holds. */
 __attribute__((constructor)) static void worker(void)
 {
     const char *mode = getenv(MODE);
@@ -211,7 +213,8 @@ static int ask_to_end(const char *mode, int wait_ms, struct rp_err *err)
     setenv(MODE, mode, 1);
     const int started = rp_process_start_program(&w, this_program(), "repro-gpu", "the GPU worker", err) == 0;
     unsetenv(MODE);
-    if (!CHECK(started && rp_process_next(&w, 20000, &type, &hello, err) == 1 && type == RP_FRAME_HELLO, "%s", err->msg))
+    if (!CHECK(started && rp_process_next(&w, 20000, &type, &hello, err) == 1 && type == RP_FRAME_HELLO, "%s",
+               err->msg))
         return 1;
     const int status = rp_process_end(&w, wait_ms, err);
     CHECK(w.pid < 0 && w.fd < 0, "it is still known");
@@ -236,7 +239,8 @@ TEST(worker_that_is_asked_to_end_is_killed_only_after_the_limit)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_err err = {0};
         const int status = ask_to_end(cases[i].mode, cases[i].wait_ms, &err);
-        CHECK(status == (cases[i].message ? -1 : 0) && err.code == cases[i].code, "%s: %d, '%s'", cases[i].mode, status, err.msg);
+        CHECK(status == (cases[i].message ? -1 : 0) && err.code == cases[i].code, "%s: %d, '%s'", cases[i].mode, status,
+              err.msg);
         CHECK(!cases[i].message || strstr(err.msg, cases[i].message), "%s: '%s'", cases[i].mode, err.msg);
     }
     CHECK(descriptors() == before, "%d descriptors, %d before", descriptors(), before);
@@ -247,7 +251,8 @@ TEST(limit_of_the_environment_counts_if_it_is_a_number_of_milliseconds)
     static const struct {
         const char *text;
         int limit;
-    } cases[] = {{NULL, 1234}, {"700", 700}, {"600000", 600000}, {"600001", 1234}, {"0", 1234}, {"", 1234}, {"20 s", 1234}, {"-5", 1234}};
+    } cases[] = {{NULL, 1234}, {"700", 700}, {"600000", 600000}, {"600001", 1234},
+                 {"0", 1234},  {"", 1234},   {"20 s", 1234},     {"-5", 1234}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         unsetenv("RP_GPU_TIMEOUT_MS");
         if (cases[i].text)
@@ -277,7 +282,8 @@ TEST(limits_of_a_report_follow_the_environment_within_bounds)
     unsetenv("RP_GPU_TIMEOUT_MS");
 }
 
-/* One limit for an answer, whatever else comes before it; and a process that a library left behind is not the worker. */
+/* One limit for an answer, whatever else comes before it; and a process that a library left behind is not the
+ * worker. */
 TEST(nobody_waits_twice)
 {
     RP_JSON *late = ask("late", 1500);
@@ -291,7 +297,8 @@ TEST(a_worker_cannot_say_too_much)
 {
     RP_JSON *many = ask("many-nccl", 20000), *large = ask("large-nccl", 20000);
     struct rp_capture_opts o = {.root = "/"};
-    struct rp_probe p = {.opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
+    struct rp_probe p = {
+        .opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
     CHECK(failure(large) && strstr(failure(large), "4 MiB"), "%s", failure(large));
     rp_gpu_put(&p, many);
     CHECK(json_object_size(p.out) <= RP_FOREIGN_MAX + 8, "%zu values", json_object_size(p.out));
@@ -307,7 +314,8 @@ TEST(what_was_answered_before_a_failure_is_kept)
     nobody_is_left();
 }
 
-/* In a child: no memfd, as under vm.memfd_noexec=2 or a seccomp profile. Then `then`; its result is the child's status. */
+/* In a child: no memfd, as under vm.memfd_noexec=2 or a seccomp profile. Then `then`; its result is the child's
+ * status. */
 static int without_memfd(int (*then)(void))
 {
     struct sock_filter program[] = {
@@ -321,7 +329,8 @@ static int without_memfd(int (*then)(void))
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        int set = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+        int set =
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
         _exit(set ? then() : 77);
     }
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -341,7 +350,10 @@ static int works(void)
         return 2;
     RP_BUF bytes = {0};
     struct rp_err err;
-    return rp_read_file(&bytes, cached, 1u << 30, &err) == 0 && rp_buf_is(&bytes, this_program()->data, this_program()->size) ? 0 : 3;
+    return rp_read_file(&bytes, cached, 1u << 30, &err) == 0 &&
+                   rp_buf_is(&bytes, this_program()->data, this_program()->size)
+               ? 0
+               : 3;
 }
 
 static int says_what_to_try(void)
@@ -368,15 +380,18 @@ TEST(without_memfd_a_checked_file_is_used)
         SKIP("no seccomp filters here");
     CHECK(status == 0, "status %d", status);
     struct timespec written = stat(cached, &st) == 0 ? st.st_mtim : (struct timespec){0};
-    CHECK(without_memfd(works) == 0 && stat(cached, &st) == 0 && st.st_mtim.tv_nsec == written.tv_nsec, "it is written once");
+    CHECK(without_memfd(works) == 0 && stat(cached, &st) == 0 && st.st_mtim.tv_nsec == written.tv_nsec,
+          "it is written once");
 
-    /* What has the name and is not the program is replaced: other bytes, a file that others can write, somebody's link. */
+    /* What has the name and is not the program is replaced: other bytes, a file that others can write, somebody's
+     * link. */
     int fd = open(cached, O_WRONLY);
     CHECK(fd >= 0 && pwrite(fd, "#", 1, 5000) == 1 && close(fd) == 0 && without_memfd(works) == 0, "changed bytes");
     CHECK(chmod(cached, 0777) == 0 && without_memfd(works) == 0, "open to others");
     CHECK(rename(cached, other) == 0 && symlink(other, cached) == 0 && without_memfd(works) == 0, "a link");
 
-    /* A directory that others can write is not used. Where nothing can be written: the message has both reasons and a remedy. */
+    /* A directory that others can write is not used. Where nothing can be written: the message has both reasons and a
+     * remedy. */
     CHECK(unlink(cached) == 0);
     *strrchr(cached, '/') = 0;
     CHECK(chmod(cached, 0777) == 0 && without_memfd(says_what_to_try) == 0 && chmod(cached, 0700) == 0);
@@ -402,7 +417,8 @@ TEST(without_memfd_a_checked_file_is_used)
 static json_t *document(const char *answers, int identify)
 {
     struct rp_capture_opts o = {.root = "/", .identify = identify};
-    struct rp_probe p = {.opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
+    struct rp_probe p = {
+        .opts = &o, .root = -1, .name = "gpu", .salt = "00112233445566778899aabbccddeeff", .out = json_object()};
     RP_JSON *a = json_loads(answers, 0, NULL);
     CHECK(a != NULL, "%s", answers);
     rp_gpu_put(&p, a);
@@ -413,8 +429,9 @@ static const char *schema_fault(const json_t *group)
 {
     static struct rp_err err;
     const struct rp_schema *schema = rp_schema_load("env", &err);
-    RP_JSON *env = json_pack("{s:s, s:s, s:s, s:b, s:{s:O}}", "schema", "repro-env/1", "captured_at", "2026-01-01T00:00:00Z", "salt",
-                             "00112233445566778899aabbccddeeff", "identified", 0, "probes", "gpu", group);
+    RP_JSON *env =
+        json_pack("{s:s, s:s, s:s, s:b, s:{s:O}}", "schema", "repro-env/1", "captured_at", "2026-01-01T00:00:00Z",
+                  "salt", "00112233445566778899aabbccddeeff", "identified", 0, "probes", "gpu", group);
     return schema && rp_schema_check(schema, env, "environment", &err) == 0 ? NULL : err.msg;
 }
 
@@ -439,15 +456,16 @@ TEST(a_missing_loader_is_said)
 
 TEST(values_of_cuda_join_the_device_with_their_address)
 {
-    RP_JSON *d = document("{\"nvml\": {\"devices\": {"
-                          "\"gpu0\": {\"pci_address\": {\"state\": \"ok\", \"value\": \"00000000:3B:00.0\", \"source\": \"nvml\"}},"
-                          "\"gpu1\": {\"pci_address\": {\"state\": \"ok\", \"value\": \"00000000:AF:00.0\", \"source\": \"nvml\"},"
-                          "           \"sm_count\": {\"state\": \"absent\", \"value\": null, \"source\": \"nvml\"}}}},"
-                          "\"cuda\": {\"devices\": {"
-                          "\"0000:af:00.0\": {\"sm_count\": {\"state\": \"ok\", \"value\": 80, \"source\": \"cuda\"},"
-                          "                   \"l2_cache\": {\"state\": \"ok\", \"value\": 6, \"source\": \"cuda\", \"unit\": \"B\"}},"
-                          "\"0000:d8:00.0\": {\"sm_count\": {\"state\": \"ok\", \"value\": 72, \"source\": \"cuda\"}}}}}",
-                          0);
+    RP_JSON *d = document(
+        "{\"nvml\": {\"devices\": {"
+        "\"gpu0\": {\"pci_address\": {\"state\": \"ok\", \"value\": \"00000000:3B:00.0\", \"source\": \"nvml\"}},"
+        "\"gpu1\": {\"pci_address\": {\"state\": \"ok\", \"value\": \"00000000:AF:00.0\", \"source\": \"nvml\"},"
+        "           \"sm_count\": {\"state\": \"absent\", \"value\": null, \"source\": \"nvml\"}}}},"
+        "\"cuda\": {\"devices\": {"
+        "\"0000:af:00.0\": {\"sm_count\": {\"state\": \"ok\", \"value\": 80, \"source\": \"cuda\"},"
+        "                   \"l2_cache\": {\"state\": \"ok\", \"value\": 6, \"source\": \"cuda\", \"unit\": \"B\"}},"
+        "\"0000:d8:00.0\": {\"sm_count\": {\"state\": \"ok\", \"value\": 72, \"source\": \"cuda\"}}}}}",
+        0);
     CHECK_STR(rp_json_text_at(d, "worker/value"), "present");
     CHECK_STR(rp_json_text_at(d, "devices/gpu1/l2_cache/unit"), "B");
     CHECK_STR(rp_json_text_at(d, "devices/gpu1/sm_count/source"), "nvml"); /* the first to say something is believed */
@@ -471,22 +489,23 @@ TEST(a_value_and_a_group_of_one_name_do_not_mix)
 
 TEST(what_is_no_value_becomes_an_error)
 {
-    RP_JSON *d = document("{\"failed\": \"it crashed\", \"nvml\": {"
-                          "\"number\": 7, \"list\": [1], \"nothing\": null, \"text\": \"x\","
-                          "\"state_unknown\": {\"state\": \"fine\", \"value\": 1, \"source\": \"s\"},"
-                          "\"no_source\": {\"state\": \"ok\", \"value\": 1},"
-                          "\"ok_with_null\": {\"state\": \"ok\", \"value\": null, \"source\": \"s\"},"
-                          "\"ok_with_object\": {\"state\": \"ok\", \"value\": {}, \"source\": \"s\"},"
-                          "\"ok_with_numbers\": {\"state\": \"ok\", \"value\": [1], \"source\": \"s\"},"
-                          "\"absent_with_value\": {\"state\": \"absent\", \"value\": 0, \"source\": \"s\"},"
-                          "\"error_without_detail\": {\"state\": \"error\", \"value\": null, \"source\": \"s\"},"
-                          "\"control\": {\"state\": \"ok\", \"value\": \"a\\u001b[31mb\", \"source\": \"s\"},"
-                          "\"unit\": {\"state\": \"ok\", \"value\": 1, \"source\": \"s\", \"unit\": \"\"},"
-                          "\"NOT A NAME\": {\"state\": \"ok\", \"value\": 1, \"source\": \"s\"},"
-                          "\"deep\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {}}}}}}}}},"
-                          "\"link\": {\"state\": {\"state\": \"ok\", \"value\": \"active\", \"source\": \"s\"}},"
-                          "\"extra\": {\"state\": \"ok\", \"value\": [\"a\", \"b\"], \"source\": \"s\", \"colour\": 1}}}",
-                          0);
+    RP_JSON *d =
+        document("{\"failed\": \"it crashed\", \"nvml\": {"
+                 "\"number\": 7, \"list\": [1], \"nothing\": null, \"text\": \"x\","
+                 "\"state_unknown\": {\"state\": \"fine\", \"value\": 1, \"source\": \"s\"},"
+                 "\"no_source\": {\"state\": \"ok\", \"value\": 1},"
+                 "\"ok_with_null\": {\"state\": \"ok\", \"value\": null, \"source\": \"s\"},"
+                 "\"ok_with_object\": {\"state\": \"ok\", \"value\": {}, \"source\": \"s\"},"
+                 "\"ok_with_numbers\": {\"state\": \"ok\", \"value\": [1], \"source\": \"s\"},"
+                 "\"absent_with_value\": {\"state\": \"absent\", \"value\": 0, \"source\": \"s\"},"
+                 "\"error_without_detail\": {\"state\": \"error\", \"value\": null, \"source\": \"s\"},"
+                 "\"control\": {\"state\": \"ok\", \"value\": \"a\\u001b[31mb\", \"source\": \"s\"},"
+                 "\"unit\": {\"state\": \"ok\", \"value\": 1, \"source\": \"s\", \"unit\": \"\"},"
+                 "\"NOT A NAME\": {\"state\": \"ok\", \"value\": 1, \"source\": \"s\"},"
+                 "\"deep\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {\"a\": {}}}}}}}}},"
+                 "\"link\": {\"state\": {\"state\": \"ok\", \"value\": \"active\", \"source\": \"s\"}},"
+                 "\"extra\": {\"state\": \"ok\", \"value\": [\"a\", \"b\"], \"source\": \"s\", \"colour\": 1}}}",
+                 0);
     const char *name;
     json_t *v;
     CHECK_STR(rp_json_text_at(d, "worker/state"), "error");
@@ -496,17 +515,20 @@ TEST(what_is_no_value_becomes_an_error)
     CHECK(!rp_json_at(d, "NOT A NAME"));
     json_object_foreach((json_t *)d, name, v)
         if (strcmp(name, "link") != 0 && strcmp(name, "extra") != 0 && strcmp(name, "deep") != 0)
-            CHECK(rp_json_text_at(v, "state") && strcmp(rp_json_text_at(v, "state"), "error") == 0, "%s is not an error", name);
+            CHECK(rp_json_text_at(v, "state") && strcmp(rp_json_text_at(v, "state"), "error") == 0,
+                  "%s is not an error", name);
     CHECK(json_object_size(d) == 17, "%zu values", json_object_size(d));
     CHECK(!schema_fault(d), "%s", schema_fault(d));
 }
 
 TEST(what_names_the_machine_is_hidden)
 {
-    static const char answers[] = "{\"nvml\": {\"devices\": {\"gpu0\": {\"serial\": {\"state\": \"ok\", \"value\": \"0324418012345\", "
-                                  "\"source\": \"nvml\", \"hide\": true}}}}}";
+    static const char answers[] =
+        "{\"nvml\": {\"devices\": {\"gpu0\": {\"serial\": {\"state\": \"ok\", \"value\": \"0324418012345\", "
+        "\"source\": \"nvml\", \"hide\": true}}}}}";
     RP_JSON *hidden = document(answers, 0), *clear = document(answers, 1);
-    CHECK(rp_json_text_at(hidden, "devices/gpu0/serial/value") && rp_is_hidden(rp_json_text_at(hidden, "devices/gpu0/serial/value")));
+    CHECK(rp_json_text_at(hidden, "devices/gpu0/serial/value") &&
+          rp_is_hidden(rp_json_text_at(hidden, "devices/gpu0/serial/value")));
     CHECK(!rp_json_at(hidden, "devices/gpu0/serial/hide") && !rp_json_at(clear, "devices/gpu0/serial/hide"));
     CHECK_STR(rp_json_text_at(clear, "devices/gpu0/serial/value"), "0324418012345");
 }

@@ -1,5 +1,5 @@
-/* The four formats of images: the same images and labels give the same samples in each, with any number of threads; labels, checksums and
- * damage are named; lists of files. */
+/* The four formats of images: the same images and labels give the same samples in each, with any number of threads;
+ * labels, checksums and damage are named; lists of files. */
 #include "tests/unit/tap.h"
 
 #include "base/hash.h"
@@ -18,16 +18,21 @@ static struct rp_buf jpeg[IMAGES];
 
 static void make_images(void)
 {
+    /* one is larger than the windows of readers */
     for (int i = 0; i < IMAGES && !jpeg[i].size; i++)
-        noisy_jpeg(&jpeg[i], i == 9 ? 400 : 40 + 7 * i, i == 9 ? 300 : 90 - 5 * i, /* one is larger than the windows of readers */
-                   &(struct rp_jpeg_form){.components = i == 3 ? 1 : i == 5 ? 4 : 3, .quality = 80, .progressive = i == 7});
+        noisy_jpeg(&jpeg[i], i == 9 ? 400 : 40 + 7 * i, i == 9 ? 300 : 90 - 5 * i,
+                   &(struct rp_jpeg_form){.components = i == 3   ? 1
+                                                        : i == 5 ? 4
+                                                                 : 3,
+                                          .quality = 80, .progressive = i == 7});
 }
 
 /* Image i has class i / 4. */
 static struct rp_data_opts options(int threads)
 {
-    struct rp_data_opts o = {.image = {.crop = {.random = 1, .image_size = SIZE, .short_side = 40, .area_min = 0.08, .area_max = 1,
-                                                .ratio_min = 0.75, .ratio_max = 1.3333333333333333, .attempts = 10, .flip = 0.5, .seed = 4},
+    struct rp_data_opts o = {.image = {.crop = {.random = 1, .image_size = SIZE, .short_side = 40, .area_min = 0.08,
+                                                .area_max = 1, .ratio_min = 0.75, .ratio_max = 1.3333333333333333,
+                                                .attempts = 10, .flip = 0.5, .seed = 4},
                                        .fancy = 1, .threads = threads}};
     return o;
 }
@@ -113,7 +118,8 @@ static void put_part(struct rp_buf *out, unsigned kind, const void *data, size_t
 }
 
 /* As dmlc's RecordIOWriter: cut at aligned magic numbers. labels: 0 writes the label into the head. */
-static void add_recordio(struct rp_buf *rec, struct rp_buf *idx, const struct rp_buf *image, float label, unsigned labels, int id)
+static void add_recordio(struct rp_buf *rec, struct rp_buf *idx, const struct rp_buf *image, float label,
+                         unsigned labels, int id)
 {
     RP_BUF whole = {0};
     uint32_t bits;
@@ -150,7 +156,8 @@ static void write_formats(void)
         add_ofrecord(&of, &jpeg[i], i / 4);
         add_recordio(&rec, &idx, &jpeg[i], (float)(i / 4), i % 3 == 1 ? 2 : 0, 100 + i);
         mkdir(scratch(RP_FORMAT(name, "folder/%c", "abc"[i / 4])), 0777);
-        put_file(RP_FORMAT(name, "folder/%c/%02d.%s", "abc"[i / 4], i, i % 2 ? "JPEG" : "jpg"), jpeg[i].data, jpeg[i].size);
+        put_file(RP_FORMAT(name, "folder/%c/%02d.%s", "abc"[i / 4], i, i % 2 ? "JPEG" : "jpg"), jpeg[i].data,
+                 jpeg[i].size);
     }
     put_file("folder/a/readme.txt", "x", 1);
     mkdir(scratch("tf"), 0777);
@@ -162,7 +169,8 @@ static void write_formats(void)
     put_file("rec/train.idx", idx.data, idx.size);
 }
 
-static const char *const formats[][2] = {{"imagenet_tfrecord", "tf"}, {"image_folder", "folder"}, {"ofrecord", "of"}, {"recordio", "rec"}};
+static const char *const formats[][2] = {
+    {"imagenet_tfrecord", "tf"}, {"image_folder", "folder"}, {"ofrecord", "of"}, {"recordio", "rec"}};
 
 /* ---- samples ---- */
 
@@ -195,7 +203,8 @@ TEST(every_format_and_every_number_of_threads_gives_the_same_samples)
                     CHECK(shuffle || single.label[i] == i % IMAGES / 4, "image %d has label %d", i, single.label[i]);
                 }
                 CHECK(memcmp(&single, &first, sizeof single) == 0, "%s: one by one", formats[f][0]);
-                CHECK(b->image[2 * IMAGES][0] == 0xee && b->label[2 * IMAGES] == (int32_t)0xeeeeeeee, "beyond the batch");
+                CHECK(b->image[2 * IMAGES][0] == 0xee && b->label[2 * IMAGES] == (int32_t)0xeeeeeeee,
+                      "beyond the batch");
                 close_images(d);
             }
 }
@@ -212,7 +221,8 @@ TEST(samples_of_the_pinned_archive)
         o.image.crop.random = k != 1;
         o.image.filter = k == 2 ? RP_RESIZE_FILTER_linear : RP_RESIZE_FILTER_triangular;
         o.image.fancy = k != 2;
-        struct rp_dataset *d = rp_data_format_find("imagenet_tfrecord")->open("embedded:imagenet_sample.tar.zst", want, 2, &o, &err);
+        struct rp_dataset *d =
+            rp_data_format_find("imagenet_tfrecord")->open("embedded:imagenet_sample.tar.zst", want, 2, &o, &err);
         if (!CHECK(d, "%s", err.msg))
             return;
         CHECK(d->format->get_batch(d, 0, 64, column, &err) == 0, "%s", err.msg);
@@ -244,8 +254,8 @@ TEST(facts_of_a_set)
         } want[] = {{"classes", 3}, {"gray", 1}, {"cmyk", 1}, {"several_scans", 1}, {"oriented", 0}, {"damaged", 0}};
         for (size_t i = 0; i < sizeof want / sizeof *want; i++)
             for (int k = 0; k < c.facts; k++)
-                CHECK(strcmp(c.fact[k].name, want[i].name) != 0 || c.fact[k].value == want[i].value, "%s %s: %lld", formats[f][0],
-                      want[i].name, (long long)c.fact[k].value);
+                CHECK(strcmp(c.fact[k].name, want[i].name) != 0 || c.fact[k].value == want[i].value, "%s %s: %lld",
+                      formats[f][0], want[i].name, (long long)c.fact[k].value);
         CHECK(c.records == IMAGES && c.facts == 10);
         close_images(d);
     }
@@ -279,7 +289,8 @@ TEST(labels_that_contradict_the_base)
     RP_BUF tf = {0};
     add_example(&tf, &jpeg[0], INT64_MIN, "low");
     put_file("low.tfrecord", tf.data, tf.size);
-    REFUSED(check_path("imagenet_tfrecord", scratch("low.tfrecord"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(check_path("imagenet_tfrecord", scratch("low.tfrecord"), &o, NULL) < 0 && err.code == RP_MALFORMED,
+            err.msg);
 }
 
 /* Record 2 is cut, record 5 has a wrong checksum. */
@@ -336,8 +347,8 @@ TEST(a_changed_byte_of_a_tfrecord_is_noticed)
     add_example(&tf, &jpeg[11], 1, "a");
     for (size_t i = 0; i < tf.size; i += 13) {
         tf.data[i] ^= 4;
-        unnoticed +=
-            check_path("imagenet_tfrecord", put_file("flip.tfrecord", tf.data, tf.size), &o, NULL) == 0 || err.code != RP_MALFORMED;
+        unnoticed += check_path("imagenet_tfrecord", put_file("flip.tfrecord", tf.data, tf.size), &o, NULL) == 0 ||
+                     err.code != RP_MALFORMED;
         tf.data[i] ^= 4;
     }
     CHECK(unnoticed == 0, "%d changes unnoticed", unnoticed);
@@ -350,8 +361,9 @@ TEST(messages_that_are_not_images)
     struct rp_data_opts o = options(1);
     RP_BUF tf = {0}, message = {0}, of = {0};
     int64_t two[2] = {1, 1};
-    struct rp_example_field field[] = {{.name = "image/class/label", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 2},
-                                       {.name = "image/encoded", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 1}};
+    struct rp_example_field field[] = {
+        {.name = "image/class/label", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 2},
+        {.name = "image/encoded", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 1}};
     rp_example_write(&message, field, 1);
     rp_tfrecord_append(&tf, message.data, message.size);
     REFUSED(check_path("imagenet_tfrecord", put_file("m.tfrecord", tf.data, tf.size), &o, NULL) < 0, err.msg);
@@ -360,15 +372,19 @@ TEST(messages_that_are_not_images)
     rp_tfrecord_append(&tf, message.data, message.size);
     REFUSED(check_path("imagenet_tfrecord", put_file("m.tfrecord", tf.data, tf.size), &o, NULL) < 0, err.msg);
     struct rp_example_bytes image = {(const unsigned char *)"x", 1};
-    struct rp_example_field labels[] = {{.name = "image/class/label", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 2},
-                                        {.name = "image/encoded", .want = RP_EXAMPLE_BYTES, .out.bytes = &image, .count = 1}};
+    struct rp_example_field labels[] = {
+        {.name = "image/class/label", .want = RP_EXAMPLE_INT64, .out.i64 = two, .count = 2},
+        {.name = "image/encoded", .want = RP_EXAMPLE_BYTES, .out.bytes = &image, .count = 1}};
     message.size = tf.size = 0;
     rp_example_write(&message, labels, 2);
     rp_tfrecord_append(&tf, message.data, message.size);
-    REFUSED(check_path("imagenet_tfrecord", put_file("m.tfrecord", tf.data, tf.size), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(check_path("imagenet_tfrecord", put_file("m.tfrecord", tf.data, tf.size), &o, NULL) < 0 &&
+                err.code == RP_MALFORMED,
+            err.msg);
     put_le(&of, 9, 8);
     rp_buf_puts(&of, "short");
-    REFUSED(check_path("ofrecord", put_file("part-1", of.data, of.size), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(check_path("ofrecord", put_file("part-1", of.data, of.size), &o, NULL) < 0 && err.code == RP_MALFORMED,
+            err.msg);
     of.size = 0;
     put_le(&of, 7, 8);
     rp_buf_puts(&of, "\x0a\x09truncated");
@@ -403,14 +419,16 @@ TEST(recordio_and_its_index)
         put_file("r.idx", wrong[i], strlen(wrong[i]));
         REFUSED(check_path("recordio", scratch("r.rec"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
     }
-    rp_buf_printf(&other, "2\t%zu\r\n1\t0", rec.size - (jpeg[1].size + 24 + 8 + 3) / 4 * 4); /* any order, any line end */
+    /* any order, any line end */
+    rp_buf_printf(&other, "2\t%zu\r\n1\t0", rec.size - (jpeg[1].size + 24 + 8 + 3) / 4 * 4);
     put_file("r.idx", other.data, other.size);
     CHECK(check_path("recordio", scratch("r.rec"), &o, NULL) == 0, "%s", err.msg);
     put_file("r.idx", idx.data, idx.size);
     size_t full = rec.size;
     for (rec.size = 0; rec.size < full; rec.size += 97) {
         put_file("r.rec", rp_buf_text(&rec), rec.size);
-        CHECK(check_path("recordio", scratch("r.rec"), &o, NULL) < 0 && err.code == RP_MALFORMED, "%zu bytes: %s", rec.size, err.msg);
+        CHECK(check_path("recordio", scratch("r.rec"), &o, NULL) < 0 && err.code == RP_MALFORMED, "%zu bytes: %s",
+              rec.size, err.msg);
     }
     rec.size = full;
     rec.data[7] = (char)(rec.data[7] & 0x1f); /* the first part alone is no record any more */
@@ -497,7 +515,8 @@ TEST(parts_of_recordio_that_are_no_record)
         unsigned kind;
         uint32_t length;
         const char *data;
-    } rows[] = {{4, 4, "abcd"}, {7, 4, "abcd"}, {0, 0x1fffffff, "abcd"}, {1, 4, "abcd"}, {2, 4, "abcd"}, {3, 4, "abcd"}, {0, 4, "abcd"}, {0, 400, "abcd"}};
+    } rows[] = {{4, 4, "abcd"}, {7, 4, "abcd"}, {0, 0x1fffffff, "abcd"}, {1, 4, "abcd"},
+                {2, 4, "abcd"}, {3, 4, "abcd"}, {0, 4, "abcd"},          {0, 400, "abcd"}};
     struct rp_data_opts o = options(1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         RP_BUF rec = {0};
@@ -528,7 +547,8 @@ TEST(lists_of_files)
     write_formats();
     make_images();
     /* classes are ordered by their names, although "a-b/" comes before "a/" in paths */
-    static const char *const dirs[] = {"classes", "classes/a", "classes/a-b", "classes/a.b", "classes/a.b/deep", "classes/a.b/deep/er"};
+    static const char *const dirs[] = {"classes",     "classes/a",        "classes/a-b",
+                                       "classes/a.b", "classes/a.b/deep", "classes/a.b/deep/er"};
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
         mkdir(scratch(dirs[i]), 0777);
     put_file("classes/a/x.jpg", jpeg[0].data, jpeg[0].size);
@@ -561,11 +581,12 @@ TEST(lists_of_files)
     REFUSED(check_path("imagenet_tfrecord", scratch("one"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
 }
 
-/* What torchvision's ImageFolder (0.21) makes of these folders: IMG_EXTENSIONS at any depth, every folder a class, hidden ones too, and
- * FileNotFoundError for a class without an image. */
+/* What torchvision's ImageFolder (0.21) makes of these folders: IMG_EXTENSIONS at any depth, every folder a class,
+ * hidden ones too, and FileNotFoundError for a class without an image. */
 TEST(what_image_folder_reads_is_read_or_refused)
 {
-    static const char *const others[] = {"b/1.png", "b/1.PPM", "b/1.bmp", "b/1.pgm", "b/1.tif", "b/1.tiff", "b/1.webp", "b/.1.jpg", "b/in/1.png"};
+    static const char *const others[] = {"b/1.png",  "b/1.PPM",  "b/1.bmp",  "b/1.pgm",   "b/1.tif",
+                                         "b/1.tiff", "b/1.webp", "b/.1.jpg", "b/in/1.png"};
     struct rp_data_opts o = options(1);
     make_images();
     static const char *const dirs[] = {"foreign", "foreign/a", "foreign/b", "foreign/b/in", "foreign/.c", "foreign/c"};
@@ -577,20 +598,24 @@ TEST(what_image_folder_reads_is_read_or_refused)
     put_file("foreign/a/notes.txt", "x", 1);
     REFUSED(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
     CHECK(rmdir(scratch("foreign/.c")) == 0);
-    REFUSED(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "foreign/b' has no image"), err.msg);
+    REFUSED(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "foreign/b' has no image"),
+            err.msg);
     mkdir(scratch("foreign/.c"), 0777);
     put_file("foreign/b/x.jpg", jpeg[0].data, jpeg[0].size);
     put_file("foreign/.c/x.jpg", jpeg[0].data, jpeg[0].size);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         char name[64];
         const char *path = put_file(RP_FORMAT(name, "foreign/%s", others[i]), "x", 1);
-        CHECK(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "has 1 image that") && strstr(err.msg, others[i]), "%s: %s",
-              others[i], err.msg);
+        CHECK(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "has 1 image that") &&
+                  strstr(err.msg, others[i]),
+              "%s: %s", others[i], err.msg);
         unlink(path);
     }
     put_file("foreign/b/1.png", "x", 1);
     put_file("foreign/b/2.png", "x", 1);
-    REFUSED(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "has 2 images") && strstr(err.msg, "b/1.png"), err.msg);
+    REFUSED(check_path("image_folder", scratch("foreign"), &o, NULL) < 0 && strstr(err.msg, "has 2 images") &&
+                strstr(err.msg, "b/1.png"),
+            err.msg);
 }
 
 /* A sample or a class that cannot be read is not left out. */
@@ -607,7 +632,9 @@ TEST(links_that_lead_nowhere)
         REFUSED(check_path("image_folder", scratch("linked"), &o, NULL) < 0 && err.code == RP_IO, err.msg);
         CHECK(unlink(scratch(names[i])) == 0);
     }
-    CHECK(symlink("nowhere", scratch("linked/a/notes.txt")) == 0 && check_path("image_folder", scratch("linked"), &o, NULL) == 0, "%s", err.msg);
+    CHECK(symlink("nowhere", scratch("linked/a/notes.txt")) == 0 &&
+              check_path("image_folder", scratch("linked"), &o, NULL) == 0,
+          "%s", err.msg);
     CHECK(symlink(".", scratch("linked/a/folder.jpg")) == 0);
     REFUSED(check_path("image_folder", scratch("linked"), &o, NULL) < 0 && err.code == RP_MALFORMED, err.msg);
     mkdir(scratch("shards"), 0777);
@@ -620,7 +647,8 @@ TEST(fields_that_are_not_there)
 {
     struct rp_data_opts o = options(1);
     write_formats();
-    static const struct rp_sample_field wrong[] = {{"tokens", RP_I32, 1, 0}, {"image", RP_U8, ROW + 1, 0}, {"label", RP_U8, 1, 0}};
+    static const struct rp_sample_field wrong[] = {
+        {"tokens", RP_I32, 1, 0}, {"image", RP_U8, ROW + 1, 0}, {"label", RP_U8, 1, 0}};
     for (int i = 0; i < 3; i++) {
         struct rp_dataset *d = rp_data_format_find("ofrecord")->open(scratch("of"), &wrong[i], 1, &o, &err);
         REFUSED(!d && err.code == RP_USAGE, err.msg);

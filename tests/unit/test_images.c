@@ -1,5 +1,6 @@
-/* JPEG decoding against libjpeg's whole images, with and without its vector code; resizing against the definition as plain loops; crops
- * against the published formula in double; damage, bombs and other formats. One file: all of them share its generated images. */
+/* JPEG decoding against libjpeg's whole images, with and without its vector code; resizing against the definition as
+ * plain loops; crops against the published formula in double; damage, bombs and other formats. One file: all of them
+ * share its generated images. */
 /* Longer than 600 lines: the cases share their images. */
 /* exhaustive */
 #include "tests/unit/tap.h"
@@ -56,7 +57,8 @@ static uint8_t *decode_window(struct rp_jpeg *j, const struct rp_buf *file, cons
 {
     struct rp_jpeg_info info;
     struct rows r = {.at = rp_alloc(3 * (size_t)w->width * (size_t)w->height), .bytes = 3 * (size_t)w->width};
-    if (rp_jpeg_open(j, file->data, file->size, &info, &err) == 0 && rp_jpeg_rows(j, w, fancy, keep_row, &r, &err) == 0 && r.n == w->height)
+    if (rp_jpeg_open(j, file->data, file->size, &info, &err) == 0 &&
+        rp_jpeg_rows(j, w, fancy, keep_row, &r, &err) == 0 && r.n == w->height)
         return r.at;
     free(r.at);
     return NULL;
@@ -93,14 +95,14 @@ static uint8_t *decode_plainly(const struct rp_buf *file, int fancy)
     return out;
 }
 
-static int window_differs(struct rp_jpeg *j, const struct rp_buf *file, const uint8_t *whole, int width, const struct rp_image_window *w,
-                          int fancy)
+static int window_differs(struct rp_jpeg *j, const struct rp_buf *file, const uint8_t *whole, int width,
+                          const struct rp_image_window *w, int fancy)
 {
     RP_FREE uint8_t *part = decode_window(j, file, w, fancy);
     int bad = !part;
     for (int y = 0; part && y < w->height; y++)
-        bad |= memcmp(part + 3 * (size_t)y * (size_t)w->width, whole + 3 * ((size_t)(w->y + y) * (size_t)width + (size_t)w->x),
-                      3 * (size_t)w->width) != 0;
+        bad |= memcmp(part + 3 * (size_t)y * (size_t)w->width,
+                      whole + 3 * ((size_t)(w->y + y) * (size_t)width + (size_t)w->x), 3 * (size_t)w->width) != 0;
     return bad;
 }
 
@@ -111,15 +113,15 @@ static void compare_windows(int form, int width, int height, int fancy, uint32_t
     noisy_jpeg(&file, width, height, &forms[form].form);
     RP_FREE uint8_t *whole = decode_plainly(&file, fancy);
     struct rp_image_window w = {0, 0, width, height};
-    CHECK(!window_differs(j, &file, whole, width, &w, fancy), "%s %dx%d fancy %d: whole: %s", forms[form].name, width, height, fancy,
-          err.msg);
+    CHECK(!window_differs(j, &file, whole, width, &w, fancy), "%s %dx%d fancy %d: whole: %s", forms[form].name, width,
+          height, fancy, err.msg);
     for (int i = 0; i < 60; i++) {
         w.x = (int)((next_random(seed) >> 8) % (unsigned)width);
         w.y = (int)((next_random(seed) >> 8) % (unsigned)height);
         w.width = 1 + (int)((next_random(seed) >> 8) % (unsigned)(width - w.x));
         w.height = 1 + (int)((next_random(seed) >> 8) % (unsigned)(height - w.y));
-        if (!CHECK(!window_differs(j, &file, whole, width, &w, fancy), "%s %dx%d fancy %d, window %d %d %d %d", forms[form].name, width,
-                   height, fancy, w.x, w.y, w.width, w.height))
+        if (!CHECK(!window_differs(j, &file, whole, width, &w, fancy), "%s %dx%d fancy %d, window %d %d %d %d",
+                   forms[form].name, width, height, fancy, w.x, w.y, w.width, w.height))
             break;
     }
     rp_jpeg_free(j);
@@ -147,7 +149,8 @@ static void digest_of_forms(char hex[65])
             RP_BUF file = {0};
             noisy_jpeg(&file, 211, 157, &forms[f].form);
             for (int part = 0; part < 2; part++) {
-                struct rp_image_window w = part ? (struct rp_image_window){50, 41, 99, 77} : (struct rp_image_window){0, 0, 211, 157};
+                struct rp_image_window w =
+                    part ? (struct rp_image_window){50, 41, 99, 77} : (struct rp_image_window){0, 0, 211, 157};
                 RP_FREE uint8_t *rgb = decode_window(j, &file, &w, fancy);
                 if (CHECK(rgb, "%s: %s", forms[f].name, err.msg))
                     rp_sha256_update(&h, rgb, 3 * (size_t)w.width * (size_t)w.height);
@@ -199,7 +202,8 @@ static int decode_all(struct rp_jpeg *j, const struct rp_buf *file)
     return rc;
 }
 
-/* A run draws other windows in every epoch: whether a cut file is refused must not depend on the draw. As Pillow, which decodes all rows. */
+/* A run draws other windows in every epoch: whether a cut file is refused must not depend on the draw. As Pillow, which
+ * decodes all rows. */
 TEST(a_window_above_the_cut_of_a_file_is_refused_unless_it_has_its_end_marker)
 {
     struct rp_jpeg *j = rp_jpeg_new();
@@ -212,7 +216,9 @@ TEST(a_window_above_the_cut_of_a_file_is_refused_unless_it_has_its_end_marker)
         r.at = rp_alloc(3 * 20 * 8);
         file.size -= file.size / 4;
         CHECK(rp_jpeg_open(j, file.data, file.size, &info, &err) == 0, "%s: %s", forms[f].name, err.msg);
-        CHECK(rp_jpeg_rows(j, &top, 1, keep_row, &r, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "truncated"), "%s", forms[f].name);
+        CHECK(rp_jpeg_rows(j, &top, 1, keep_row, &r, &err) < 0 && err.code == RP_MALFORMED &&
+                  strstr(err.msg, "truncated"),
+              "%s", forms[f].name);
         rp_buf_add(&file, "\xff\xd9", 2);
         r.n = 0;
         CHECK(rp_jpeg_open(j, file.data, file.size, &info, &err) == 0, "%s: %s", forms[f].name, err.msg);
@@ -232,12 +238,14 @@ TEST(every_truncation_is_refused_and_every_changed_byte_survived)
         CHECK(decode_all(j, &file) == 0, "%s: %s", forms[f].name, err.msg);
         size_t full = file.size;
         int bad = 0, refused = 0, changed = 0;
-        for (file.size = 0; file.size + 2 < full; file.size++) /* without its last two bytes, the end marker, it is whole */
+        /* without its last two bytes, the end marker, it is whole */
+        for (file.size = 0; file.size + 2 < full; file.size++)
             bad += decode_all(j, &file) == 0 || err.code != RP_MALFORMED;
         /* the last bits may be padding, so the last bytes of data may be missed */
         CHECK(bad <= 2, "%s: %d truncations unnoticed", forms[f].name, bad);
         for (file.size = full - 2; file.size < full; file.size++)
-            CHECK((decode_all(j, &file) == 0) == !forms[f].form.progressive, "%s without its end marker: %s", forms[f].name, err.msg);
+            CHECK((decode_all(j, &file) == 0) == !forms[f].form.progressive, "%s without its end marker: %s",
+                  forms[f].name, err.msg);
         file.size = full;
         for (size_t i = 0; i < full; i++, changed++) {
             file.data[i] ^= (char)(1 << i % 8);
@@ -261,7 +269,8 @@ static size_t find_marker(const struct rp_buf *file, unsigned char marker, size_
 static void set_size(struct rp_buf *file, unsigned char frame, unsigned width, unsigned height)
 {
     unsigned char *p = (unsigned char *)file->data + find_marker(file, frame, 2) + 5;
-    p[0] = (unsigned char)(height >> 8), p[1] = (unsigned char)height, p[2] = (unsigned char)(width >> 8), p[3] = (unsigned char)width;
+    p[0] = (unsigned char)(height >> 8), p[1] = (unsigned char)height, p[2] = (unsigned char)(width >> 8),
+    p[3] = (unsigned char)width;
 }
 
 /* A valid progressive file of 127 scans: each coefficient alone, and its last bit alone. */
@@ -274,7 +283,8 @@ static void write_scans(struct rp_buf *out)
     unsigned long size = 0;
     scan[0] = (jpeg_scan_info){.comps_in_scan = 1};
     for (int i = 0; i < 126; i++)
-        scan[1 + i] = (jpeg_scan_info){.comps_in_scan = 1, .Ss = 1 + i % 63, .Se = 1 + i % 63, .Ah = i / 63, .Al = 1 - i / 63};
+        scan[1 + i] =
+            (jpeg_scan_info){.comps_in_scan = 1, .Ss = 1 + i % 63, .Se = 1 + i % 63, .Ah = i / 63, .Al = 1 - i / 63};
     c.err = jpeg_std_error(&errors);
     jpeg_create_compress(&c);
     jpeg_mem_dest(&c, &bytes, &size);
@@ -383,7 +393,8 @@ TEST(a_progressive_image_beyond_the_memory_limit_is_refused)
 {
     struct rp_jpeg *j = rp_jpeg_new();
     RP_BUF file = {0};
-    noisy_jpeg(&file, 16, 16, &(struct rp_jpeg_form){.components = 3, .quality = 50, .across = 1, .down = 1, .progressive = 1});
+    noisy_jpeg(&file, 16, 16,
+               &(struct rp_jpeg_form){.components = 3, .quality = 50, .across = 1, .down = 1, .progressive = 1});
     set_size(&file, 0xc2, 8000, 8000);
     REFUSED(decode_all(j, &file) < 0 && err.code == RP_MALFORMED, err.msg);
     rp_jpeg_free(j);
@@ -391,10 +402,12 @@ TEST(a_progressive_image_beyond_the_memory_limit_is_refused)
 
 TEST(exif_orientation)
 {
-    static const unsigned char little[] = "\xff\xd8\xff\xe1\x00\x22"
-                                          "Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0\xff\xda\0\x02";
-    static const unsigned char big[] = "\xff\xd8\xff\xe0\0\x04zz\xff\xe1\x00\x22"
-                                       "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0\0\0\0\0\xff\xda\0\x02";
+    static const unsigned char little[] =
+        "\xff\xd8\xff\xe1\x00\x22"
+        "Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0\xff\xda\0\x02";
+    static const unsigned char big[] =
+        "\xff\xd8\xff\xe0\0\x04zz\xff\xe1\x00\x22"
+        "Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x08\0\0\0\0\0\0\xff\xda\0\x02";
     CHECK(rp_jpeg_orientation(little, sizeof little - 1) == 6);
     CHECK(rp_jpeg_orientation(big, sizeof big - 1) == 8);
     for (size_t n = 0; n < sizeof little - 1; n++) { /* cut anywhere: an answer, within the bytes */
@@ -439,7 +452,8 @@ static void literal_weights(int64_t *weight, int n, int m, int out, enum rp_resi
         weight[x] = (int64_t)floorl((long double)weight[x] * 4194304 / sum + 0.5L);
 }
 
-static void literal_resize(uint8_t *out, const uint8_t *in, int width, int height, int size, enum rp_resize_filter filter, int flip)
+static void literal_resize(uint8_t *out, const uint8_t *in, int width, int height, int size,
+                           enum rp_resize_filter filter, int flip)
 {
     RP_FREE int64_t *weight = rp_alloc((size_t)(width > height ? width : height) * sizeof *weight);
     RP_FREE uint8_t *across = rp_alloc(3 * (size_t)size * (size_t)height);
@@ -469,7 +483,8 @@ static void literal_resize(uint8_t *out, const uint8_t *in, int width, int heigh
 static void compare_resize(struct rp_resize *r, int width, int height, int size, int filter, int flip, const char *form)
 {
     size_t bytes = 3 * (size_t)size * (size_t)size;
-    RP_FREE uint8_t *in = noisy_pixels(width, height, 3, (uint32_t)(width + size)), *want = rp_alloc(bytes), *got = rp_alloc(bytes);
+    RP_FREE uint8_t *in = noisy_pixels(width, height, 3, (uint32_t)(width + size)), *want = rp_alloc(bytes),
+                    *got = rp_alloc(bytes);
     RP_FREE uint8_t *row = rp_alloc(3 * (size_t)width + 16);
     literal_resize(want, in, width, height, size, (enum rp_resize_filter)filter, flip);
     rp_resize_begin(r, width, height, size, (enum rp_resize_filter)filter, flip);
@@ -479,7 +494,8 @@ static void compare_resize(struct rp_resize *r, int width, int height, int size,
         rp_resize_row(r, row);
     }
     rp_resize_end(r, got);
-    CHECK(memcmp(want, got, bytes) == 0, "%s: %dx%d to %d, filter %d, flip %d", form, width, height, size, filter, flip);
+    CHECK(memcmp(want, got, bytes) == 0, "%s: %dx%d to %d, filter %d, flip %d", form, width, height, size, filter,
+          flip);
 }
 
 TEST(resizing_equals_its_definition)
@@ -499,8 +515,8 @@ TEST(resizing_equals_its_definition)
     rp_resize_fini(&r);
 }
 
-/* Digests of Pillow 13.0.0's Image.resize((224, 224), BILINEAR) of the same pixels. (Of images that are twice as high as wide or more it
- * resizes the columns first.) */
+/* Digests of Pillow 13.0.0's Image.resize((224, 224), BILINEAR) of the same pixels. (Of images that are twice as high
+ * as wide or more it resizes the columns first.) */
 TEST(triangular_resizing_is_pillows)
 {
     static const struct {
@@ -535,14 +551,16 @@ TEST(logarithm_and_power_in_fixed_point)
 {
     for (double x = 0.02; x < 50; x *= 1.01) {
         uint64_t fixed = (uint64_t)(x * 16777216 + 0.5);
-        double log = (double)rp_log2_fixed(fixed) / 16777216, power = (double)rp_exp2_fixed(rp_log2_fixed(fixed)) / 16777216;
+        double log = (double)rp_log2_fixed(fixed) / 16777216,
+               power = (double)rp_exp2_fixed(rp_log2_fixed(fixed)) / 16777216;
         CHECK(fabs(log - log2(x)) < 1e-5 && fabs(power / x - 1) < 1e-5, "%g: %g, %g", x, log, power);
     }
     CHECK(rp_log2_fixed(1 << 24) == 0 && rp_exp2_fixed(0) == 1 << 24 && rp_exp2_fixed(3 << 24) == 8u << 24);
 }
 
 /* torchvision's RandomResizedCrop.get_params() in double, from the same words. */
-static int published_crop(const struct rp_crop_opts *o, int width, int height, int64_t sample, struct rp_image_window *w)
+static int published_crop(const struct rp_crop_opts *o, int width, int height, int64_t sample,
+                          struct rp_image_window *w)
 {
     for (uint32_t k = 0; k < (uint32_t)o->attempts; k++) {
         uint32_t u[4] = {k, (uint32_t)sample, (uint32_t)(sample >> 32), RP_CROP_STREAM};
@@ -560,8 +578,10 @@ static int published_crop(const struct rp_crop_opts *o, int width, int height, i
     return 0;
 }
 
-/* TensorFlow's sample_distorted_bounding_box in double, from the same words; the only box is the whole image, covered by a tenth. */
-static int tensorflow_crop(const struct rp_crop_opts *o, int width, int height, int64_t sample, struct rp_image_window *w)
+/* TensorFlow's sample_distorted_bounding_box in double, from the same words; the only box is the whole image, covered
+ * by a tenth. */
+static int tensorflow_crop(const struct rp_crop_opts *o, int width, int height, int64_t sample,
+                           struct rp_image_window *w)
 {
     const double all = (double)width * height, least = o->area_min * all, most = o->area_max * all;
     for (uint32_t k = 0; k < (uint32_t)o->attempts; k++) {
@@ -586,12 +606,13 @@ static int tensorflow_crop(const struct rp_crop_opts *o, int width, int height, 
     return 0;
 }
 
-static void follow_formula(enum rp_crop_law law, int (*formula)(const struct rp_crop_opts *o, int width, int height, int64_t sample,
-                                                                struct rp_image_window *w))
+static void follow_formula(enum rp_crop_law law, int (*formula)(const struct rp_crop_opts *o, int width, int height,
+                                                                int64_t sample, struct rp_image_window *w))
 {
     struct rp_crop c;
-    const struct rp_crop_opts o = {.random = 1, .image_size = 224, .short_side = 256, .area_min = law ? 0.05 : 0.08, .area_max = 1,
-                                   .ratio_min = 0.75, .ratio_max = law ? 1.33 : 4.0 / 3, .attempts = 10, .law = law, .flip = 0.5, .seed = 77};
+    const struct rp_crop_opts o = {.random = 1, .image_size = 224, .short_side = 256, .area_min = law ? 0.05 : 0.08,
+                                   .area_max = 1, .ratio_min = 0.75, .ratio_max = law ? 1.33 : 4.0 / 3, .attempts = 10,
+                                   .law = law, .flip = 0.5, .seed = 77};
     rp_crop_init(&c, &o);
     int flips = 0, other = 0, drawn = 0;
     enum { N = 20000 };
@@ -599,7 +620,8 @@ static void follow_formula(enum rp_crop_law law, int (*formula)(const struct rp_
         struct rp_image_window w, p;
         int flip, width = 100 + i % 400, height = 80 + i * 7 % 300;
         rp_crop_draw(&c, width, height, i, &w, &flip);
-        if (!CHECK(w.x >= 0 && w.y >= 0 && w.width > 0 && w.height > 0 && w.x + w.width <= width && w.y + w.height <= height))
+        if (!CHECK(w.x >= 0 && w.y >= 0 && w.width > 0 && w.height > 0 && w.x + w.width <= width &&
+                   w.y + w.height <= height))
             break;
         flips += flip;
         if (!formula(&o, width, height, i, &p))
@@ -608,7 +630,8 @@ static void follow_formula(enum rp_crop_law law, int (*formula)(const struct rp_
         other += w.x != p.x || w.y != p.y || w.width != p.width || w.height != p.height;
     }
     CHECK(abs(flips - N / 2) < 300 && drawn > N / 2, "%d flips, %d drawn", flips, drawn);
-    CHECK(other < drawn / 1000, "%d of %d windows are not those of the formula", other, drawn); /* roundings of 24 digits */
+    /* roundings of 24 digits */
+    CHECK(other < drawn / 1000, "%d of %d windows are not those of the formula", other, drawn);
 }
 
 TEST(random_crops_follow_the_published_formula)
@@ -621,8 +644,9 @@ TEST(crops_are_pinned)
 {
     static const int sizes[][2] = {{500, 375}, {1, 1}, {4000, 30}, {30, 4000}, {8192, 8192}, {224, 225}};
     struct rp_crop c[3];
-    struct rp_crop_opts o = {.random = 1, .image_size = 224, .short_side = 256, .area_min = 0.08, .area_max = 1, .ratio_min = 0.75,
-                             .ratio_max = 1.3333333333333333, .attempts = 10, .flip = 0.5, .seed = 4};
+    struct rp_crop_opts o = {.random = 1, .image_size = 224, .short_side = 256, .area_min = 0.08, .area_max = 1,
+                             .ratio_min = 0.75, .ratio_max = 1.3333333333333333, .attempts = 10, .flip = 0.5,
+                             .seed = 4};
     rp_crop_init(&c[0], &o);
     o.random = 0;
     rp_crop_init(&c[1], &o);
@@ -636,7 +660,7 @@ TEST(crops_are_pinned)
                 int flip;
                 char text[120];
                 rp_crop_draw(&c[k], sizes[i][0], sizes[i][1], s * 3000000000ll, &w, &flip);
-                SAID(RP_FORMAT(text, "%dx%d sample %d: %d %d, %dx%d, flip %d", sizes[i][0], sizes[i][1], s, w.x, w.y, w.width, w.height,
-                               flip));
+                SAID(RP_FORMAT(text, "%dx%d sample %d: %d %d, %dx%d, flip %d", sizes[i][0], sizes[i][1], s, w.x, w.y,
+                               w.width, w.height, flip));
             }
 }

@@ -10,16 +10,20 @@
 /* ---- nccl-tests ---- */
 
 /* A run of a collective over ranks that are placed round robin on hosts; 8 MB in `us`. */
-static void put_nccl(struct rp_buf *out, const char *tag, const char *collective, int ranks, int hosts, const char *column, double us)
+static void put_nccl(struct rp_buf *out, const char *tag, const char *collective, int ranks, int hosts,
+                     const char *column, double us)
 {
     if (collective)
         rp_buf_printf(out, "%s# Collective test starting: %s_perf\n", tag, collective);
-    rp_buf_printf(out, "%s# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1\n", tag);
+    rp_buf_printf(
+        out, "%s# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1\n",
+        tag);
     rp_buf_printf(out, "%s# Using devices\n", tag);
     for (int i = 0; i < ranks; i++)
-        rp_buf_printf(out, "%s#  Rank %2d Group  0 Pid %d on 3f9c1ab2d4e%d device %d [0000:04:00] Test GPU 80GB\n", tag, i, 6899 + i,
-                      i % hosts, i);
-    rp_buf_printf(out, "%s#       size   count  type  redop  root  time  algbw  busbw  %s  time  algbw  busbw  %s\n", tag, column, column);
+        rp_buf_printf(out, "%s#  Rank %2d Group  0 Pid %d on 3f9c1ab2d4e%d device %d [0000:04:00] Test GPU 80GB\n", tag,
+                      i, 6899 + i, i % hosts, i);
+    rp_buf_printf(out, "%s#       size   count  type  redop  root  time  algbw  busbw  %s  time  algbw  busbw  %s\n",
+                  tag, column, column);
     rp_buf_printf(out, "%s3f9c1ab2d4e0:77:77 [0] NCCL INFO Bootstrap : Using eth0\n", tag);
     rp_buf_printf(out, "%s2026-11-29 10:00:00 a message of something else\n", tag);
     rp_buf_printf(out, "%s  8000000  2000000  float  sum  -1  %.1f  1.0  N/A  5e-07  N/A  N/A  N/A  N/A\n", tag, us);
@@ -33,7 +37,10 @@ TEST(every_table_of_nccl_has_its_own_ranks_hosts_and_collective)
         const char *collective;
         int ranks, hosts;
         double factor;
-    } runs[] = {{"all_reduce", 8, 2, 2 * 7 / 8.0}, {"all_gather", 4, 3, 3 / 4.0}, {"all_gather", 4, 1, 3 / 4.0}, {"all_reduce", 2, 2, 1}};
+    } runs[] = {{"all_reduce", 8, 2, 2 * 7 / 8.0},
+                {"all_gather", 4, 3, 3 / 4.0},
+                {"all_gather", 4, 1, 3 / 4.0},
+                {"all_reduce", 2, 2, 1}};
     for (size_t t = 0; t < sizeof tags / sizeof *tags; t++) {
         RP_BUF log = {0};
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
@@ -43,7 +50,8 @@ TEST(every_table_of_nccl_has_its_own_ranks_hosts_and_collective)
             continue;
         for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
             NEAR(value(doc, i), 8e6 / 100e-6 / 1e9 * runs[i].factor);
-            CHECK(count(doc, i, "devices") == runs[i].ranks && count(doc, i, "nodes") == runs[i].hosts, "'%s', run %zu", tags[t], i);
+            CHECK(count(doc, i, "devices") == runs[i].ranks && count(doc, i, "nodes") == runs[i].hosts, "'%s', run %zu",
+                  tags[t], i);
             CHECK_STR(text(doc, i, "task"), runs[i].collective);
         }
     }
@@ -87,7 +95,8 @@ TEST(a_row_of_nccl_that_was_cut_is_refused)
 
 /* ---- MLPerf ---- */
 
-#define MLLOG(ms, key, metadata) ":::MLLOG {\"time_ms\": " #ms ", \"key\": \"" key "\", \"value\": \"\", \"metadata\": {" metadata "}}\n"
+#define MLLOG(ms, key, metadata)                                                                                       \
+    ":::MLLOG {\"time_ms\": " #ms ", \"key\": \"" key "\", \"value\": \"\", \"metadata\": {" metadata "}}\n"
 #define BATCH(n) ":::MLLOG {\"time_ms\": 1, \"key\": \"global_batch_size\", \"value\": " #n ", \"metadata\": {}}\n"
 
 TEST(mllog_counters_that_do_not_fit_give_no_figure)
@@ -97,9 +106,10 @@ TEST(mllog_counters_that_do_not_fit_give_no_figure)
         double expected; /* 0: none */
     } logs[] = {
         {"steps at the start of blocks, samples at their end",
-         BATCH(8) MLLOG(1000, "run_start", "") MLLOG(2160000, "block_stop", "\"samples_count\": 1536")
-             MLLOG(2160000, "block_start", "\"samples_count\": 192") MLLOG(2760000, "block_stop", "\"samples_count\": 1920")
-                 MLLOG(2760000, "block_start", "\"samples_count\": 240") MLLOG(3360000, "block_stop", "\"samples_count\": 2304"),
+         BATCH(8) MLLOG(1000, "run_start", "") MLLOG(2160000, "block_stop", "\"samples_count\": 1536") MLLOG(
+             2160000, "block_start", "\"samples_count\": 192") MLLOG(2760000, "block_stop", "\"samples_count\": 1920")
+             MLLOG(2760000, "block_start", "\"samples_count\": 240")
+                 MLLOG(3360000, "block_stop", "\"samples_count\": 2304"),
          0},
         {"blocks that go on where the one before ended",
          BATCH(8) MLLOG(1000, "block_start", "\"samples_count\": 0") MLLOG(2000, "block_stop", "\"samples_count\": 16")
@@ -139,8 +149,9 @@ TEST(mllog_counters_that_do_not_fit_give_no_figure)
 TEST(mllog_dates_are_those_of_their_line)
 {
     RP_JSON *doc = import_one("mllog", "a.log",
-                              BATCH(8) MLLOG(1700000000000, "run_start", "") MLLOG(1700000001000, "block_start", "\"samples_count\": 0")
-                                  MLLOG(1700000002000, "block_stop", "\"samples_count\": 16"));
+                              BATCH(8) MLLOG(1700000000000, "run_start", "")
+                                  MLLOG(1700000001000, "block_start", "\"samples_count\": 0")
+                                      MLLOG(1700000002000, "block_stop", "\"samples_count\": 16"));
     if (CHECK(doc, "%s", err.msg))
         CHECK_STR(from(doc, 0, "date"), "2");
 }
@@ -168,9 +179,10 @@ TEST(times_that_rise_with_every_row_are_no_durations)
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         RP_JSON *doc = import_with("csv", &(struct file){"t.csv", tables[i].text}, 1, &o);
         if (tables[i].expected > 0)
-            CHECK(doc && fabs(value(doc, 0) - tables[i].expected) < 1e-9, "table %zu: %s %g", i, err.msg, doc ? value(doc, 0) : 0);
+            CHECK(doc && fabs(value(doc, 0) - tables[i].expected) < 1e-9, "table %zu: %s %g", i, err.msg,
+                  doc ? value(doc, 0) : 0);
         else
-            CHECK(!doc && err.code == RP_MALFORMED && strstr(err.msg, "elapsed") && strstr(err.msg, "step_time"), "table %zu: %s", i,
-                  doc ? "read" : err.msg);
+            CHECK(!doc && err.code == RP_MALFORMED && strstr(err.msg, "elapsed") && strstr(err.msg, "step_time"),
+                  "table %zu: %s", i, doc ? "read" : err.msg);
     }
 }

@@ -6,8 +6,11 @@ TEST(rates_have_the_same_names_in_every_format)
 {
     static const struct {
         const char *name, *unit;
-    } rates[] = {{"samples_per_second", "sequences/s"}, {"train_samples_per_second", "sequences/s"}, {"Training.Throughput", "sequences/s"},
-                 {"average_train_imgs/s", "images/s"}, {"train_tokens_per_sec", "tokens/s"}};
+    } rates[] = {{"samples_per_second", "sequences/s"},
+                 {"train_samples_per_second", "sequences/s"},
+                 {"Training.Throughput", "sequences/s"},
+                 {"average_train_imgs/s", "images/s"},
+                 {"train_tokens_per_sec", "tokens/s"}};
     const char *set[] = {"model=bert-base"};
     struct rp_import_opts o = {.from = -1, .to = -1, .set = set, .sets = 1};
     char csv[200], log[600];
@@ -16,8 +19,10 @@ TEST(rates_have_the_same_names_in_every_format)
         snprintf(log, sizeof log,
                  "DLLL {\"type\": \"LOG\", \"step\": [0, 0], \"data\": {\"%s\": 1}}\n"
                  "DLLL {\"type\": \"LOG\", \"step\": [0, 1], \"data\": {\"val_throughput\": 7, \"%s\": 40}}\n"
-                 "DLLL {\"type\": \"LOG\", \"step\": [], \"data\": {\"%s\": 50}}\n", rates[i].name, rates[i].name, rates[i].name);
-        RP_JSON *a = import_with("csv", &(struct file){"t.csv", csv}, 1, &o), *b = import_with("dllogger", &(struct file){"x", log}, 1, &o);
+                 "DLLL {\"type\": \"LOG\", \"step\": [], \"data\": {\"%s\": 50}}\n",
+                 rates[i].name, rates[i].name, rates[i].name);
+        RP_JSON *a = import_with("csv", &(struct file){"t.csv", csv}, 1, &o),
+                *b = import_with("dllogger", &(struct file){"x", log}, 1, &o);
         if (!CHECK(a && b, "%s: %s", rates[i].name, err.msg))
             continue;
         NEAR(value(a, 0), 40);
@@ -26,8 +31,10 @@ TEST(rates_have_the_same_names_in_every_format)
         CHECK_STR(unit(b, 0), rates[i].unit);
         SAID(note(b, 0));
     }
-    CHECK(rp_rate_rank("eval_throughput") < 0 && rp_rate_rank("train_loss") < 0 && rp_rate_rank("train_") < 0 && rp_rate_rank("") < 0);
-    CHECK(rp_rate_rank("train.total_ips") < rp_rate_rank("total_ips") && rp_rate_rank("total_ips") < rp_rate_rank("train.compute_ips"));
+    CHECK(rp_rate_rank("eval_throughput") < 0 && rp_rate_rank("train_loss") < 0 && rp_rate_rank("train_") < 0 &&
+          rp_rate_rank("") < 0);
+    CHECK(rp_rate_rank("train.total_ips") < rp_rate_rank("total_ips") &&
+          rp_rate_rank("total_ips") < rp_rate_rank("train.compute_ips"));
 }
 
 TEST(tokens_are_held_against_sequences_of_their_length)
@@ -52,5 +59,6 @@ TEST(a_window_that_the_log_does_not_fill_is_named)
     o.to = 500;
     REFUSED(!import_with("csv", &(struct file){"t.csv", log}, 1, &o) && err.code == RP_MALFORMED, err.msg);
     static const char summary[] = "DLLL {\"type\": \"LOG\", \"step\": [], \"data\": {\"throughput\": 91.0}}\n";
-    CHECK(!import_with("dllogger", &(struct file){"x", summary}, 1, &o) && err.code == RP_MALFORMED, "a summary is not of the window");
+    CHECK(!import_with("dllogger", &(struct file){"x", summary}, 1, &o) && err.code == RP_MALFORMED,
+          "a summary is not of the window");
 }

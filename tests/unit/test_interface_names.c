@@ -1,4 +1,5 @@
-/* Which names of network interfaces and RDMA devices are shown, and that hidden ones are the same wherever they occur. */
+/* Which names of network interfaces and RDMA devices are shown, and that hidden ones are the same wherever they
+ * occur. */
 #include "base/json.h"
 #include "capture/privacy/interface_names.h"
 #include "tests/unit/tap.h"
@@ -16,18 +17,24 @@ static int is_hidden_form(const char *name)
 
 TEST(names_by_form)
 {
-    static const char *const shown[] = {
-        "lo", "eth0", "eth12", "eno1", "eno1np0", "ens3", "ens5f1", "enp3s0", "enp65s0f0np0", "enp65s0f1v12", "enp1s0f0npf0vf3", "enP2p1s0",
-        "enp0s20f0u1u2c2i1", "ib0", "ibp24s0", "ib0.8003", "ibs3f1", "wlan0", "wlp0s20f3", "wwan0", "bond0", "team1", "br0", "docker0",
-        "docker_gwbridge", "veth0", "virbr0", "vnet3", "tun0", "tap15", "wg0", "cni0", "cni-podman0", "podman1", "flannel.1", "flannel.4096",
-        "dummy0", "ifb1", "vlan100", "eth0.100", "eth0.100.7", "eth0:1", "bond0.4094", "hsn0", "hsn3", "usb0", "nvl0", "tunl0", "sit0",
-        "gre0", "ip6tnl0", "em1", "cilium_host", "kube-ipvs0", "vxlan.calico", "br-int", "if-0123456789ab", "bonding_masters"};
-    static const char *const hidden[] = {
-        "enx00c0ffee0001", "wlx00c0ffee0001", "vpn-customer", "eth-alice", "alice", "ethalice", "eth", "eth0alice", "eth0.alice", "eth0.",
-        "eth0.12345", "eth123456", "eth0.cafe1", "br-0123456789ab", "br-alice", "veth1a2b3c4", "vethalice", "cali0123456789a", "lxc0123456789ab",
-        "bond-corp", "bondcorp0", "docker", "dockeralice", "docker_gwbridge2", "en", "enalice", "enp", "enp3s", "enp3salice", "ens3x0",
-        "enp123456s0", "loalice", "lo0", "wg-alice", "wgalice0", "tun-acme", "if-0123456789", "if-0123456789aB", "if-0123456789abc", "flannel.",
-        "mlx5_0", "", " eth0", "Eth0", "eth0 ", "zt5u4uybmh", "tailscale0"};
+    static const char *const shown[] = {"lo", "eth0", "eth12", "eno1", "eno1np0", "ens3", "ens5f1", "enp3s0",
+                                        "enp65s0f0np0", "enp65s0f1v12", "enp1s0f0npf0vf3", "enP2p1s0",
+                                        "enp0s20f0u1u2c2i1", "ib0", "ibp24s0", "ib0.8003", "ibs3f1", "wlan0",
+                                        "wlp0s20f3", "wwan0", "bond0", "team1", "br0", "docker0", "docker_gwbridge",
+                                        "veth0", "virbr0", "vnet3", "tun0", "tap15", "wg0", "cni0", "cni-podman0",
+                                        "podman1", "flannel.1", "flannel.4096", "dummy0", "ifb1", "vlan100", "eth0.100",
+                                        "eth0.100.7", "eth0:1", "bond0.4094", "hsn0", "hsn3", "usb0", "nvl0", "tunl0",
+                                        "sit0", "gre0", "ip6tnl0", "em1", "cilium_host", "kube-ipvs0", "vxlan.calico",
+                                        "br-int", "if-0123456789ab", "bonding_masters"};
+    static const char *const hidden[] = {"enx00c0ffee0001", "wlx00c0ffee0001", "vpn-customer", "eth-alice", "alice",
+                                         "ethalice", "eth", "eth0alice", "eth0.alice", "eth0.", "eth0.12345",
+                                         "eth123456", "eth0.cafe1", "br-0123456789ab", "br-alice", "veth1a2b3c4",
+                                         "vethalice", "cali0123456789a", "lxc0123456789ab", "bond-corp", "bondcorp0",
+                                         "docker", "dockeralice", "docker_gwbridge2", "en", "enalice", "enp", "enp3s",
+                                         "enp3salice", "ens3x0", "enp123456s0", "loalice", "lo0", "wg-alice",
+                                         "wgalice0", "tun-acme", "if-0123456789", "if-0123456789aB", "if-0123456789abc",
+                                         "flannel.", "mlx5_0", "", " eth0", "Eth0", "eth0 ", "zt5u4uybmh",
+                                         "tailscale0"};
     char out[RP_INTERFACE];
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
         rp_interface_hide(salt, shown[i], out);
@@ -46,12 +53,13 @@ TEST(names_by_form)
 
 TEST(rdma_devices_by_form)
 {
-    static const char *const shown[] = {"mlx5_0", "mlx5_15", "mlx5_bond_0", "mlx5_ib7", "mlx4_1", "bnxt_re0", "irdma1", "hfi1_0", "efa_0",
-                                        "rxe0", "siw1", "rocep3s0", "rocep65s0f1", "ibp24s0", "rdmap0s6", "iwp1s0", "ib0", "eth0",
-                                        "if-0123456789ab"};
-    static const char *const hidden[] = {"mlx5", "mlx5_", "mlx5_0alice", "mlx5_alice", "alice-mlx5_0", "mlx5_123456", "roce-customer7",
-                                         "roce",
-                                         "rocep", "rxe", "rxe-alice", "customer7", "MLX5_0", ""};
+    static const char *const shown[] = {"mlx5_0",   "mlx5_15",  "mlx5_bond_0", "mlx5_ib7",       "mlx4_1",
+                                        "bnxt_re0", "irdma1",   "hfi1_0",      "efa_0",          "rxe0",
+                                        "siw1",     "rocep3s0", "rocep65s0f1", "ibp24s0",        "rdmap0s6",
+                                        "iwp1s0",   "ib0",      "eth0",        "if-0123456789ab"};
+    static const char *const hidden[] = {
+        "mlx5", "mlx5_", "mlx5_0alice", "mlx5_alice", "alice-mlx5_0", "mlx5_123456", "roce-customer7",
+        "roce", "rocep", "rxe",         "rxe-alice",  "customer7",    "MLX5_0",      ""};
     char out[RP_INTERFACE], same[RP_INTERFACE];
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
         rp_rdma_hide(salt, shown[i], out);
@@ -68,7 +76,8 @@ TEST(rdma_devices_by_form)
 TEST(one_form_of_a_name)
 {
     struct rp_capture_opts o = {.root = "/"}, open = {.root = "/", .identify = 1};
-    const struct rp_probe p = {.opts = &o, .salt = salt, .name = "network"}, q = {.opts = &o, .salt = salt, .name = "rdma"},
+    const struct rp_probe p = {.opts = &o, .salt = salt, .name = "network"},
+                          q = {.opts = &o, .salt = salt, .name = "rdma"},
                           clear = {.opts = &open, .salt = salt, .name = "network"};
     char first[RP_INTERFACE], out[RP_INTERFACE];
     rp_interface_hide(salt, "vpn-customer7", first);
@@ -115,7 +124,8 @@ TEST(paths_and_links)
     static const char *const cases[][2] = {
         {"/sys/class/net/vpn-customer7", "/sys/class/net/%"},
         {"/sys/class/net/vpn-customer7/statistics/rx_errors", "/sys/class/net/%/statistics/rx_errors"},
-        {"/sys/devices/pci0000:0a/0000:0b:00.1/net/vpn-customer7/mtu", "/sys/devices/pci0000:0a/0000:0b:00.1/net/%/mtu"},
+        {"/sys/devices/pci0000:0a/0000:0b:00.1/net/vpn-customer7/mtu",
+         "/sys/devices/pci0000:0a/0000:0b:00.1/net/%/mtu"},
         {"../../devices/virtual/net/vpn-customer7", "../../devices/virtual/net/%"},
         {"/sys/class/net/eth0/device/net/vpn-customer7", "/sys/class/net/eth0/device/net/%"},
         {"/sys/class/net", "/sys/class/net"},
@@ -123,7 +133,8 @@ TEST(paths_and_links)
         {"/sys/class/net/bonding_masters", "/sys/class/net/bonding_masters"},
         {"/sys/class/infiniband/vpn-customer7/ports/1/state", "/sys/class/infiniband/%/ports/1/state"},
         {"/sys/class/infiniband/mlx5_0/device/net/vpn-customer7", "/sys/class/infiniband/mlx5_0/device/net/%"},
-        {"../../devices/pci0000:0a/0000:0b:00.1/infiniband/vpn-customer7", "../../devices/pci0000:0a/0000:0b:00.1/infiniband/%"},
+        {"../../devices/pci0000:0a/0000:0b:00.1/infiniband/vpn-customer7",
+         "../../devices/pci0000:0a/0000:0b:00.1/infiniband/%"},
         {"/sys/class/infiniband", "/sys/class/infiniband"},
         {"/sys/class/infiniband_verbs/uverbs0", "/sys/class/infiniband_verbs/uverbs0"},
         {"/dev/infiniband/uverbs0", "/dev/infiniband/uverbs0"},
@@ -149,8 +160,8 @@ TEST(words_of_variables)
         {"", ""},
         {",", ","},
     };
-    static const char *const lists[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES", "FI_TCP_IFACE", "PSM3_NIC",
-                                        "OMPI_MCA_btl_tcp_if_include", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME",
+    static const char *const lists[] = {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "UCX_NET_DEVICES", "FI_TCP_IFACE",
+                                        "PSM3_NIC", "OMPI_MCA_btl_tcp_if_include", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME",
                                         "NCCL_IB_HCA", "NVSHMEM_HCA_LIST", "OMPI_MCA_btl_openib_if_include"};
     static const char *const others[] = {"NCCL_DEBUG", "OMP_NUM_THREADS", "LD_PRELOAD", "NCCL_IB_TC", "UCX_TLS"};
     struct rp_capture_opts o = {.root = "/"}, open = {.root = "/", .identify = 1};

@@ -106,7 +106,8 @@ static int is_a_bug(void (*fault)(char *))
         fault(rp_json_block(64));
         _exit(0);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == rp_exit_status(RP_BUG);
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == rp_exit_status(RP_BUG);
 }
 
 TEST(a_damaged_heap_ends_the_program)

@@ -1,4 +1,5 @@
-/* Keys: a published vector, how they lie on disk, passphrases, the trust store; and no OpenSSL configuration is read. */
+/* Keys: a published vector, how they lie on disk, passphrases, the trust store; and no OpenSSL configuration is
+ * read. */
 #include "tests/unit/bundle_fixture.h"
 
 #include "sign/passphrase.h"
@@ -11,7 +12,8 @@
 #include <openssl/pem.h>
 #include <sys/wait.h>
 
-/* OpenSSL would read its configuration from a pipe that nobody writes: a reader hangs, and the alarm ends the program. */
+/* OpenSSL would read its configuration from a pipe that nobody writes: a reader hangs, and the alarm ends the
+ * program. */
 __attribute__((constructor)) static void no_configuration(void)
 {
     RP_FREE char *pipe_path = fx_path("openssl.cnf");
@@ -25,10 +27,14 @@ __attribute__((constructor)) static void no_configuration(void)
 static const struct {
     const char *seed, *public, *message, *sig;
 } vectors[] = {
-    {"9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60", "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
-     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe24655141438e7a100b"},
-    {"4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb", "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
-     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00"},
+    {"9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+     "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
+     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe246"
+     "55141438e7a100b"},
+    {"4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+     "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
+     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb"
+     "00d291612bb0c00"},
 };
 
 /* A PEM block around DER given in hex. */
@@ -113,7 +119,8 @@ TEST(public_keys_are_written_and_read_as_openssl_does)
                 else
                     rp_buf_add(&text, p, 1);
             FX_KEY *read = rp_key_load_public(text.data, text.size, "key", &err);
-            CHECK((read != NULL) == (i != 2), "line ends %zu: %s", i, err.msg); /* a blank line ends the block for OpenSSL */
+            /* a blank line ends the block for OpenSSL */
+            CHECK((read != NULL) == (i != 2), "line ends %zu: %s", i, err.msg);
             if (read)
                 rp_key_fingerprint(read, expected);
             CHECK_STR(print, expected);
@@ -129,7 +136,8 @@ TEST(a_new_key_is_private_and_never_replaces_anything)
     struct rp_err err = {0};
     struct stat st;
     RP_BUF first = {0}, second = {0};
-    RP_FREE char *path = fx_path("new/dir/key.pem"), *dir = fx_path("new/dir"), *dangling = fx_path("dangling"), *target = fx_path("target");
+    RP_FREE char *path = fx_path("new/dir/key.pem"), *dir = fx_path("new/dir"), *dangling = fx_path("dangling"),
+                 *target = fx_path("target");
     mode_t mask = umask(0);
     CHECK(rp_key_create(path, NULL, &err) == 0, "%s", err.msg);
     umask(mask);
@@ -139,16 +147,19 @@ TEST(a_new_key_is_private_and_never_replaces_anything)
     REFUSED(rp_key_create(path, NULL, &err) < 0 && err.code == RP_USAGE, err.msg);
     CHECK(rp_read_file(&second, path, 4096, &err) == 0, "%s", err.msg);
     CHECK_STR(second.data, first.data);
-    CHECK(symlink(target, dangling) == 0 && rp_key_create(dangling, NULL, &err) < 0 && stat(target, &st) < 0, "wrote through a link");
+    CHECK(symlink(target, dangling) == 0 && rp_key_create(dangling, NULL, &err) < 0 && stat(target, &st) < 0,
+          "wrote through a link");
     umask(0777);
     RP_FREE char *strict = fx_path("strict.pem");
-    CHECK(rp_key_create(strict, NULL, &err) == 0 && stat(strict, &st) == 0 && (st.st_mode & 07777) == 0600, "under umask 0777: %s", err.msg);
+    CHECK(rp_key_create(strict, NULL, &err) == 0 && stat(strict, &st) == 0 && (st.st_mode & 07777) == 0600,
+          "under umask 0777: %s", err.msg);
     umask(mask);
     CHECK(rp_key_create("/proc/no/key.pem", NULL, &err) < 0 && err.code == RP_IO, "%s", err.msg);
     RP_FREE char *other = fx_path("other.pem");
     CHECK(rp_key_create(other, NULL, &err) == 0, "%s", err.msg);
     RP_BUF third = {0};
-    CHECK(rp_read_file(&third, other, 4096, &err) == 0 && strcmp(third.data, first.data) != 0, "two new keys are the same");
+    CHECK(rp_read_file(&third, other, 4096, &err) == 0 && strcmp(third.data, first.data) != 0,
+          "two new keys are the same");
 }
 
 static void expect_unloadable(const char *path, enum rp_code code)
@@ -187,7 +198,8 @@ static void expect_owners(const char *dir, const char *key)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_err err = {0};
-        CHECK(chown(key, cases[i].file, 0) == 0 && chown(dir, cases[i].dir, 0) == 0 && chmod(dir, cases[i].mode) == 0, "case %zu", i);
+        CHECK(chown(key, cases[i].file, 0) == 0 && chown(dir, cases[i].dir, 0) == 0 && chmod(dir, cases[i].mode) == 0,
+              "case %zu", i);
         struct rp_key_pair *k = rp_key_load(key, -1, &err);
         CHECK((k != NULL) == cases[i].as_root && (k || err.code == RP_USAGE), "case %zu: as root: %s", i, err.msg);
         rp_key_free(k);
@@ -228,17 +240,20 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     }
     static const char *const kinds[] = {"EC", "RSA", "DSA", "OPENSSH"};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        RP_FREE char *pem = rp_asprintf("-----BEGIN %s PRIVATE KEY-----\nAAAA\n-----END %s PRIVATE KEY-----\n", kinds[i], kinds[i]);
+        RP_FREE char *pem =
+            rp_asprintf("-----BEGIN %s PRIVATE KEY-----\nAAAA\n-----END %s PRIVATE KEY-----\n", kinds[i], kinds[i]);
         RP_FREE char *other = private_file(kinds[i], pem, 0600);
         expect_unloadable(other, RP_MALFORMED);
     }
     RP_FREE char *garbage = private_file("garbage", "hello", 0600), *none = fx_path("none");
-    RP_FREE char *damaged = private_file("damaged", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", 0600);
+    RP_FREE char *damaged =
+        private_file("damaged", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", 0600);
     text.data[text.size / 2] ^= 1;
     RP_FREE char *big = rp_alloc(20001), *fifo = fx_path("openssl.cnf");
     memset(big, 'x', 20000);
     RP_FREE char *huge = private_file("huge", big, 0600);
-    RP_FREE char *others = private_file("others", "hello", 0644); /* no key: whoever may read it, nobody is told to hide it */
+    /* no key: whoever may read it, nobody is told to hide it */
+    RP_FREE char *others = private_file("others", "hello", 0644);
     expect_unloadable(garbage, RP_MALFORMED);
     expect_unloadable(others, RP_MALFORMED);
     expect_unloadable(damaged, RP_MALFORMED);
@@ -257,14 +272,17 @@ TEST(keys_that_others_can_read_and_files_that_are_no_keys_are_refused)
     EVP_PKEY *x = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
     BIO *bio = BIO_new(BIO_s_mem());
     char *pem;
-    CHECK(x && PEM_write_bio_PrivateKey(bio, x, NULL, NULL, 0, NULL, NULL) && BIO_write(bio, "", 1) == 1 && BIO_get_mem_data(bio, &pem) > 0, "X25519");
+    CHECK(x && PEM_write_bio_PrivateKey(bio, x, NULL, NULL, 0, NULL, NULL) && BIO_write(bio, "", 1) == 1 &&
+              BIO_get_mem_data(bio, &pem) > 0,
+          "X25519");
     RP_FREE char *wrong = private_file("x25519", pem, 0600);
     expect_unloadable(wrong, RP_MALFORMED);
     BIO_free(bio);
     EVP_PKEY_free(x);
 }
 
-/* A key file is signed by nobody. Harmless is a file with the same key in it, and one with another: nobody knows that. */
+/* A key file is signed by nobody. Harmless is a file with the same key in it, and one with another: nobody knows
+ * that. */
 TEST(a_flipped_bit_of_a_key_is_refused_or_makes_another_key)
 {
     static const char message[] = "what was signed";
@@ -276,7 +294,8 @@ TEST(a_flipped_bit_of_a_key_is_refused_or_makes_another_key)
     FX_KEY *k = fx_key("whole");
     RP_FREE char *whole = fx_path("whole");
     int refused = 0, all = 0;
-    CHECK(rp_read_file(&files[0], whole, 4096, &err) == 0 && rp_key_sign(k, message, sizeof message, sig, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(&files[0], whole, 4096, &err) == 0 && rp_key_sign(k, message, sizeof message, sig, &err) == 0,
+          "%s", err.msg);
     rp_key_public_pem(k, &files[1]);
     rp_key_fingerprint(k, print);
     for (int public = 0; public < 2; public++)
@@ -294,9 +313,11 @@ TEST(a_flipped_bit_of_a_key_is_refused_or_makes_another_key)
             }
             rp_key_fingerprint(bent, other);
             int same = strcmp(print, other) == 0;
-            CHECK((rp_key_verify(bent, message, sizeof message, sig, &err) == 0) == same, "bit %zu: it verifies as another key", i);
+            CHECK((rp_key_verify(bent, message, sizeof message, sig, &err) == 0) == same,
+                  "bit %zu: it verifies as another key", i);
             if (rp_key_sign(bent, message, sizeof message, made, &err) == 0)
-                CHECK((rp_key_verify(k, message, sizeof message, made, &err) == 0) == same, "bit %zu: it signs as another key", i);
+                CHECK((rp_key_verify(k, message, sizeof message, made, &err) == 0) == same,
+                      "bit %zu: it signs as another key", i);
         }
     CHECK(refused > all / 4 && refused < all, "%d of %d", refused, all);
     rp_buf_fini(&files[0]);
@@ -365,14 +386,16 @@ TEST(encrypted_keys_open_with_their_passphrase_only)
     RP_FREE char *path = fx_path("encrypted.pem"), *plain = fx_path("plain.pem");
     CHECK(rp_key_create(path, "", &err) < 0 && err.code == RP_USAGE, "an empty passphrase");
     CHECK(rp_key_create(path, secret, &err) == 0 && rp_key_create(plain, NULL, &err) == 0, "%s", err.msg);
-    CHECK(rp_read_file(&text, path, 8192, &err) == 0 && strstr(text.data, "BEGIN ENCRYPTED PRIVATE KEY"), "%s", text.data);
+    CHECK(rp_read_file(&text, path, 8192, &err) == 0 && strstr(text.data, "BEGIN ENCRYPTED PRIVATE KEY"), "%s",
+          text.data);
     text.size = 0;
     CHECK(rp_read_file(&text, plain, 8192, &err) == 0 && strstr(text.data, "BEGIN PRIVATE KEY"), "%s", text.data);
     int fd = fd_with("correct horse\nnext line");
     struct rp_key_pair *k = rp_key_load(path, fd, &err);
     CHECK(k, "%s", err.msg);
     char rest[16] = {0};
-    CHECK(read(fd, rest, 9) == 9 && strcmp(rest, "next line") == 0, "what follows the passphrase was swallowed: '%s'", rest);
+    CHECK(read(fd, rest, 9) == 9 && strcmp(rest, "next line") == 0, "what follows the passphrase was swallowed: '%s'",
+          rest);
     close(fd);
     unsigned char sig[64];
     CHECK(k && rp_key_sign(k, "x", 1, sig, &err) == 0 && rp_key_verify(k, "x", 1, sig, &err) == 0, "%s", err.msg);
@@ -382,7 +405,8 @@ TEST(encrypted_keys_open_with_their_passphrase_only)
     } wrong[] = {{"Correct horse\n", "does not open"}, {"\n", "is empty"}, {"", "is empty"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         fd = fd_with(wrong[i].typed);
-        CHECK(!rp_key_load(path, fd, &err) && err.code == RP_USAGE && strstr(err.msg, wrong[i].says), "expected '%s' in: %s", wrong[i].says, err.msg);
+        CHECK(!rp_key_load(path, fd, &err) && err.code == RP_USAGE && strstr(err.msg, wrong[i].says),
+              "expected '%s' in: %s", wrong[i].says, err.msg);
         CHECK(!strstr(err.msg, "horse"), "the passphrase is in the message: %s", err.msg);
         close(fd);
     }
@@ -399,7 +423,8 @@ TEST(encrypted_keys_open_with_their_passphrase_only)
     close(fd);
 }
 
-/* One wrong passphrase of 256 decrypts the last block to a valid padding: what follows is not a key. Made with OpenSSL, PBKDF2. */
+/* One wrong passphrase of 256 decrypts the last block to a valid padding: what follows is not a key. Made with OpenSSL,
+ * PBKDF2. */
 TEST(a_wrong_passphrase_with_a_valid_padding_is_a_wrong_passphrase)
 {
     static const char pem[] =
@@ -409,7 +434,8 @@ TEST(a_wrong_passphrase_with_a_valid_padding_is_a_wrong_passphrase)
         "zAd1T/gRRVzjUSXGOi2SgovwfGs3iBT8ZLp7NbR2xkVpOwKAGFkByaHtMVB7Ba18\n"
         "SQ0Hp1Nqs837lm/kuQ==\n"
         "-----END ENCRYPTED PRIVATE KEY-----\n";
-    static const char *const wrong[] = {"wrong1", "wrong681", "wrong1101"}; /* the first gives no valid padding, the others do */
+    /* the first gives no valid padding, the others do */
+    static const char *const wrong[] = {"wrong1", "wrong681", "wrong1101"};
     struct rp_err err = {0};
     RP_FREE char *path = private_file("padding.pem", pem, 0600);
     int fd = fd_with("right");
@@ -419,7 +445,8 @@ TEST(a_wrong_passphrase_with_a_valid_padding_is_a_wrong_passphrase)
     RP_FREE char *expected = NULL;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         fd = fd_with(wrong[i]);
-        CHECK(!rp_key_load(path, fd, &err) && err.code == RP_USAGE && strstr(err.msg, "does not open"), "%s: %s", wrong[i], err.msg);
+        CHECK(!rp_key_load(path, fd, &err) && err.code == RP_USAGE && strstr(err.msg, "does not open"), "%s: %s",
+              wrong[i], err.msg);
         if (!expected)
             expected = rp_asprintf("%s", err.msg);
         CHECK(strcmp(expected, err.msg) == 0, "%s: %s, not %s", wrong[i], err.msg, expected);
@@ -443,7 +470,8 @@ TEST(without_a_terminal_or_descriptor_an_encrypted_key_says_what_to_do)
     CHECK(waitpid(pid, &status, 0) == pid && status == 0, "status %d", status);
 }
 
-/* A child on a terminal of its own that loads an encrypted key while `typed` is typed; its answer is its exit status. */
+/* A child on a terminal of its own that loads an encrypted key while `typed` is typed; its answer is its exit
+ * status. */
 static int on_terminal(const char *path, const char *typed, char *shown, size_t size)
 {
     int master = posix_openpt(O_RDWR | O_NOCTTY), status = -1;
@@ -481,7 +509,13 @@ TEST(a_terminal_is_asked_once_without_echo)
     static const struct {
         const char *typed;
         int status;
-    } cases[] = {{"correct horse\r", 0}, {"junk\x15" "correcx\x7ft horse\r", 0}, {"Correct horse\r", 2}, {"\r", 2}, {"corr\x03", 130}};
+    } cases[] = {{"correct horse\r", 0},
+                 {"junk\x15"
+                  "correcx\x7ft horse\r",
+                  0},
+                 {"Correct horse\r", 2},
+                 {"\r", 2},
+                 {"corr\x03", 130}};
     struct rp_err err;
     RP_FREE char *path = fx_path("terminal.pem");
     CHECK(rp_key_create(path, "correct horse", &err) == 0, "%s", err.msg);
@@ -508,7 +542,8 @@ TEST(the_default_key_is_made_once)
     rp_key_free(k);
     CHECK_STR(b, a);
     RP_FREE char *none = fx_path("no-such-key.pem");
-    CHECK(!rp_key_load_or_create(none, -1, &created, &err) && err.code == RP_IO && !created, "a key that was named and is missing was made");
+    CHECK(!rp_key_load_or_create(none, -1, &created, &err) && err.code == RP_IO && !created,
+          "a key that was named and is missing was made");
     setenv("REPRO_KEY", none, 1);
     k = rp_key_load_or_create(NULL, -1, &created, &err);
     CHECK(k && created && access(none, F_OK) == 0, "REPRO_KEY was not used");
@@ -535,9 +570,15 @@ TEST(keys_need_a_directory_by_an_absolute_path)
 {
     static const struct {
         const char *xdg, *home, *path;
-    } rows[] = {{NULL, NULL, NULL}, {"", "", NULL}, {"keys", NULL, NULL}, {NULL, "keys", NULL}, {"keys", "/h", "/h/.config/repro/x"},
-                {"/k", "/h", "/k/repro/x"}, {"", "/h", "/h/.config/repro/x"}};
-    RP_FREE char *xdg = rp_strdup(getenv("XDG_CONFIG_HOME") ? getenv("XDG_CONFIG_HOME") : ""), *home = rp_strdup(getenv("HOME") ? getenv("HOME") : "");
+    } rows[] = {{NULL, NULL, NULL},
+                {"", "", NULL},
+                {"keys", NULL, NULL},
+                {NULL, "keys", NULL},
+                {"keys", "/h", "/h/.config/repro/x"},
+                {"/k", "/h", "/k/repro/x"},
+                {"", "/h", "/h/.config/repro/x"}};
+    RP_FREE char *xdg = rp_strdup(getenv("XDG_CONFIG_HOME") ? getenv("XDG_CONFIG_HOME") : ""),
+                 *home = rp_strdup(getenv("HOME") ? getenv("HOME") : "");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rp_err err = {0};
         unsetenv("XDG_CONFIG_HOME");
@@ -599,7 +640,8 @@ TEST(private_keys_live_in_the_secure_heap_and_leave_it)
     CHECK(rp_key_create(path, NULL, &err) == 0, "%s", err.msg);
     size_t before = CRYPTO_secure_used();
     struct rp_key_pair *k = rp_key_load(path, -1, &err);
-    CHECK(k && CRYPTO_secure_used() >= before + 32, "%zu bytes before, %zu with a key loaded", before, CRYPTO_secure_used());
+    CHECK(k && CRYPTO_secure_used() >= before + 32, "%zu bytes before, %zu with a key loaded", before,
+          CRYPTO_secure_used());
     rp_key_free(k);
     CHECK(CRYPTO_secure_used() == before, "%zu bytes before, %zu after", before, CRYPTO_secure_used());
 }
@@ -609,7 +651,8 @@ TEST(a_damaged_entry_of_the_trust_store_hides_no_other)
     struct rp_err err;
     char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
     struct rp_trust_list list;
-    RP_FREE char *dir = fx_path("repro/trust"), *bad = fx_path("repro/trust/bad.pem"), *hidden = fx_path("repro/trust/.hidden.pem");
+    RP_FREE char *dir = fx_path("repro/trust"), *bad = fx_path("repro/trust/bad.pem"),
+                 *hidden = fx_path("repro/trust/.hidden.pem");
     CHECK(rp_trust_list(&list, &err) == 0 && list.n == 0, "an absent store is not empty");
     CHECK(rp_mkdirs(dir, 0700, &err) == 0, "%s", err.msg);
     FX_KEY *k = fx_key("trusted");
@@ -625,10 +668,11 @@ TEST(a_damaged_entry_of_the_trust_store_hides_no_other)
     *name = 0;
     CHECK(rp_trust_find(print, name, until, &err) == 1 && strcmp(name, "zoe") == 0, "%s", name);
     CHECK(rp_trust_find("SHA256:00", name, until, &err) < 0 && strstr(err.msg, "bad.pem"), "%s", err.msg);
-    CHECK(rp_trust_list(&list, &err) == 0 && list.n == 1 && list.n_skipped == 1 && strstr(list.skipped[0], "bad.pem"), "%d, %d", list.n,
-          list.n_skipped);
+    CHECK(rp_trust_list(&list, &err) == 0 && list.n == 1 && list.n_skipped == 1 && strstr(list.skipped[0], "bad.pem"),
+          "%d, %d", list.n, list.n_skipped);
     rp_trust_list_fini(&list);
-    static const char *const names[] = {"", ".x", "-x", "a/b", "a b", "a\nb", "0123456789012345678901234567890123456789012345678901234567890123x"};
+    static const char *const names[] = {
+        "", ".x", "-x", "a/b", "a b", "a\nb", "0123456789012345678901234567890123456789012345678901234567890123x"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         CHECK(rp_trust_add(names[i], NULL, k, &err) < 0 && err.code == RP_USAGE, "'%s' was taken as a name", names[i]);
 }

@@ -1,4 +1,5 @@
-/* What `launch` prints: every placeholder is replaced, manifests are YAML with what the API requires, and every process gets the key. */
+/* What `launch` prints: every placeholder is replaced, manifests are YAML with what the API requires, and every process
+ * gets the key. */
 #include "base/buf.h"
 #include "base/json.h"
 #include "launch/form.h"
@@ -8,7 +9,8 @@
 #include <ctype.h>
 #include <string.h>
 
-static const struct rp_form_opts usual = {.name = "my-run", .image = "registry.example/repro:1", .recipe = "bert_fp32", .nodes = 3, .ranks_per_node = 4, .gpus_per_node = 4};
+static const struct rp_form_opts usual = {.name = "my-run", .image = "registry.example/repro:1", .recipe = "bert_fp32",
+                                          .nodes = 3, .ranks_per_node = 4, .gpus_per_node = 4};
 
 static int is_manifest(const struct rp_form *f)
 {
@@ -106,7 +108,8 @@ static const struct {
     {"kubeflow-mpijob", "MPIJob", "spec/runPolicy/backoffLimit", "0"},
     {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Launcher/replicas", "1"},
     {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Launcher/restartPolicy", "\"Never\""},
-    {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Launcher/template/spec/containers/0/image", "\"registry.example/repro:1\""},
+    {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Launcher/template/spec/containers/0/image",
+     "\"registry.example/repro:1\""},
     {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Worker/replicas", "3"},
     {"kubeflow-mpijob", "MPIJob", "spec/mpiReplicaSpecs/Worker/restartPolicy", "\"Never\""},
     {"kubeflow-trainer", "TrainJob", "apiVersion", "\"trainer.kubeflow.org/v1alpha1\""},
@@ -176,7 +179,8 @@ TEST(manifests)
         RP_JSON *wrapped = json_pack("[O]", value);
         rp_json_write_line(&text, wrapped);
         text.data[text.size - 2] = 0;
-        CHECK(strcmp(text.data + 1, required[i].value) == 0, "%s %s: %s, expected %s", required[i].form, required[i].path, text.data + 1, required[i].value);
+        CHECK(strcmp(text.data + 1, required[i].value) == 0, "%s %s: %s, expected %s", required[i].form,
+              required[i].path, text.data + 1, required[i].value);
     }
 }
 
@@ -189,14 +193,14 @@ static void check_pod(const json_t *pod, size_t i)
     int key = 0, shm = 0, mounts = 0, join = 0, key_option = 0;
     size_t k;
     json_t *v;
-    json_array_foreach(json_object_get(pod, "volumes"), k, v)
-    {
-        key += strcmp(rp_json_text_at(v, "secret/secretName"), "my-run-key") == 0 && rp_json_integer_at(v, "secret/defaultMode") == 0440;
+    json_array_foreach(json_object_get(pod, "volumes"), k, v) {
+        key += strcmp(rp_json_text_at(v, "secret/secretName"), "my-run-key") == 0 &&
+               rp_json_integer_at(v, "secret/defaultMode") == 0440;
         shm += strcmp(rp_json_text_at(v, "emptyDir/medium"), "Memory") == 0;
     }
-    json_array_foreach(json_object_get(container, "volumeMounts"), k, v)
-    {
-        mounts += strcmp(rp_json_text_at(v, "mountPath"), "/run/repro") == 0 || strcmp(rp_json_text_at(v, "mountPath"), "/dev/shm") == 0;
+    json_array_foreach(json_object_get(container, "volumeMounts"), k, v) {
+        mounts += strcmp(rp_json_text_at(v, "mountPath"), "/run/repro") == 0 ||
+                  strcmp(rp_json_text_at(v, "mountPath"), "/dev/shm") == 0;
     }
     json_array_foreach(json_object_get(container, "args"), k, v)
     {
@@ -204,7 +208,8 @@ static void check_pod(const json_t *pod, size_t i)
         key_option |= strcmp(json_string_value(v), "--job-key") == 0 && next && strcmp(next, "/run/repro/key") == 0;
         join |= pods[i].join && strcmp(json_string_value(v), "--join") == 0 && next && strcmp(next, pods[i].join) == 0;
     }
-    CHECK(key == 1 && shm == 1 && mounts == 2 && key_option != by_mpirun, "%s: key %d, shared memory %d, mounts %d, option %d", form, key, shm, mounts, key_option);
+    CHECK(key == 1 && shm == 1 && mounts == 2 && key_option != by_mpirun,
+          "%s: key %d, shared memory %d, mounts %d, option %d", form, key, shm, mounts, key_option);
     CHECK(join == (pods[i].join != NULL), "%s: --join", form);
     CHECK_STR(rp_json_text_at(container, "name"), pods[i].container);
     CHECK_STR(rp_json_text_at(container, "image"), "registry.example/repro:1");
@@ -213,7 +218,8 @@ static void check_pod(const json_t *pod, size_t i)
     const json_t *command = json_object_get(container, "command");
     CHECK((command == NULL) == by_mpirun, "%s: a command", form);
     for (k = 0; command && k < 7; k++)
-        CHECK_STR(json_string_value(json_array_get(command, k)), ((const char *const[]){"repro", "run", "bert_fp32", "--nodes", "3", "--ranks-per-node", "4"})[k]);
+        CHECK_STR(json_string_value(json_array_get(command, k)),
+                  ((const char *const[]){"repro", "run", "bert_fp32", "--nodes", "3", "--ranks-per-node", "4"})[k]);
 }
 
 TEST(pods_have)
@@ -254,8 +260,10 @@ TEST(complete)
         for (const char *at = text.data; (at = strchr(at, '@')); at++)
             CHECK(!isupper((unsigned char)at[1]), "%s: not replaced: %.20s", f->id, at);
         CHECK(strstr(text.data, "bert_fp32") && strstr(text.data, "my-run"), "%s", f->id);
-        CHECK(strstr(text.data, "REPRO_JOB_KEY") || strstr(text.data, "--job-key") || strcmp(f->id, "ssh") == 0, "%s: no key", f->id);
-        CHECK(is_manifest(f) ? *text.data == '#' : strncmp(text.data, "#!/bin/sh\n", 10) == 0, "%s: its beginning", f->id);
+        CHECK(strstr(text.data, "REPRO_JOB_KEY") || strstr(text.data, "--job-key") || strcmp(f->id, "ssh") == 0,
+              "%s: no key", f->id);
+        CHECK(is_manifest(f) ? *text.data == '#' : strncmp(text.data, "#!/bin/sh\n", 10) == 0, "%s: its beginning",
+              f->id);
     }
 }
 
@@ -284,13 +292,16 @@ TEST(refused)
 
 TEST(apptainer_images)
 {
-    static const char *const images[][2] = {{"nvcr.io/nvidia/pytorch:24.05-py3", "'docker://nvcr.io/nvidia/pytorch:24.05-py3'"}, {"./image.sif", "'./image.sif'"},
-                                            {"oras://r.example/x", "'oras://r.example/x'"}};
+    static const char *const images[][2] = {
+        {"nvcr.io/nvidia/pytorch:24.05-py3", "'docker://nvcr.io/nvidia/pytorch:24.05-py3'"},
+        {"./image.sif", "'./image.sif'"},
+        {"oras://r.example/x", "'oras://r.example/x'"}};
     for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
         struct rp_form_opts o = usual;
         struct rp_err err = {0};
         RP_BUF text = {0};
         o.image = images[i][0];
-        CHECK(rp_form_write(&text, "sbatch-apptainer", &o, &err) == 0 && strstr(text.data, images[i][1]), "%s", images[i][0]);
+        CHECK(rp_form_write(&text, "sbatch-apptainer", &o, &err) == 0 && strstr(text.data, images[i][1]), "%s",
+              images[i][0]);
     }
 }

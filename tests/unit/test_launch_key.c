@@ -44,11 +44,13 @@ TEST(variable)
     CHECK(load(&k, NULL, 0, &err) == 1 && is_the_key(&k) && strcmp(k.source, "REPRO_JOB_KEY") == 0, "%s", err.msg);
     CHECK(!getenv("REPRO_JOB_KEY") && bytes[0] == 0 && bytes[63] == 0, "it is still in the environment");
     CHECK(load(&k, NULL, 0, &err) == 0 && !k.source && !rp_job_key_offered(), "a second time there is none");
-    static const char *const bad[] = {"0011", HEX "00", "x0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", ""};
+    static const char *const bad[] = {"0011", HEX "00",
+                                      "x0112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", ""};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("REPRO_JOB_KEY", bad[i], 1);
         int n = load(&k, NULL, 0, &err);
-        CHECK(*bad[i] ? n < 0 && err.code == RP_MALFORMED && !strstr(err.msg, "0011") : n == 0, "'%s': %s", bad[i], err.msg);
+        CHECK(*bad[i] ? n < 0 && err.code == RP_MALFORMED && !strstr(err.msg, "0011") : n == 0, "'%s': %s", bad[i],
+              err.msg);
         unsetenv("REPRO_JOB_KEY");
         if (i == 0)
             SAID(err.msg);
@@ -87,7 +89,8 @@ TEST(files)
     setenv("REPRO_JOB_KEY_FILE", path, 1);
     CHECK(load(&k, NULL, 0, &err) == 1 && is_the_key(&k) && strcmp(k.source, "REPRO_JOB_KEY_FILE") == 0, "%s", err.msg);
     setenv("REPRO_JOB_KEY", HEX, 1);
-    CHECK(load(&k, path, 0, &err) == 1 && strcmp(k.source, "--job-key") == 0 && !getenv("REPRO_JOB_KEY"), "the variable stays behind");
+    CHECK(load(&k, path, 0, &err) == 1 && strcmp(k.source, "--job-key") == 0 && !getenv("REPRO_JOB_KEY"),
+          "the variable stays behind");
     unsetenv("REPRO_JOB_KEY_FILE");
     REFUSED(load(&k, scratch("none"), 0, &err) < 0 && err.code == RP_IO, err.msg);
     REFUSED(load(&k, scratch_dir(), 0, &err) < 0, err.msg);
@@ -103,7 +106,8 @@ TEST(both_variables)
     const char *path = key_file("key", 0600);
     setenv("REPRO_JOB_KEY_FILE", path, 1);
     setenv("REPRO_JOB_KEY", HEX, 1);
-    CHECK(load(&k, NULL, 0, &err) == 1 && is_the_key(&k) && strcmp(k.source, "REPRO_JOB_KEY") == 0, "one key: %s", err.msg);
+    CHECK(load(&k, NULL, 0, &err) == 1 && is_the_key(&k) && strcmp(k.source, "REPRO_JOB_KEY") == 0, "one key: %s",
+          err.msg);
     setenv("REPRO_JOB_KEY", "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 1);
     REFUSED(load(&k, NULL, 0, &err) < 0 && err.code == RP_USAGE && !k.source && !getenv("REPRO_JOB_KEY"), err.msg);
     setenv("REPRO_JOB_KEY", HEX, 1);
@@ -137,7 +141,8 @@ TEST(secret_volume)
     if (pid == 0) {
         struct rp_job_key k;
         struct rp_err err;
-        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("none", dir, "tmpfs", 0, "mode=1777") < 0)
+        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("none", dir, "tmpfs", 0, "mode=1777") < 0)
             _exit(77);
         mkdir(scratch("volume/..data"), 0755);
         key_file("volume/..data/key", 0644);
@@ -157,8 +162,11 @@ TEST(secret_volume)
 
 TEST(not_recorded)
 {
-    CHECK(rp_environment_allows("REPRO_JOB_KEY", 13) == RP_VARIABLE_NO && rp_jobs_allow("REPRO_JOB_KEY", 13) == RP_VARIABLE_NO, "it is on a list");
-    CHECK(rp_environment_allows("REPRO_JOB_KEY_FILE", 18) == RP_VARIABLE_NO && rp_is_secret("REPRO_JOB_KEY", "x"), "it is on a list");
+    CHECK(rp_environment_allows("REPRO_JOB_KEY", 13) == RP_VARIABLE_NO &&
+              rp_jobs_allow("REPRO_JOB_KEY", 13) == RP_VARIABLE_NO,
+          "it is on a list");
+    CHECK(rp_environment_allows("REPRO_JOB_KEY_FILE", 18) == RP_VARIABLE_NO && rp_is_secret("REPRO_JOB_KEY", "x"),
+          "it is on a list");
     struct rp_capture_opts o = {.root = "/"};
     struct rp_err err = {0};
     RP_BUF text = {0};
@@ -176,5 +184,7 @@ TEST(new_ones)
 {
     struct rp_job_key a, b;
     struct rp_err err = {0};
-    CHECK(rp_job_key_new(&a, &err) == 0 && rp_job_key_new(&b, &err) == 0 && memcmp(a.bytes, b.bytes, sizeof a.bytes) != 0, "%s", err.msg);
+    CHECK(rp_job_key_new(&a, &err) == 0 && rp_job_key_new(&b, &err) == 0 &&
+              memcmp(a.bytes, b.bytes, sizeof a.bytes) != 0,
+          "%s", err.msg);
 }

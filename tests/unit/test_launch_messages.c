@@ -33,12 +33,14 @@ static json_t *with_change(const char *good, const struct changed *c)
 TEST(forms_of_join)
 {
     static const struct changed rows[] = {
-        {"protocol", "2", RP_MISMATCH}, {"protocol", "\"1\"", RP_MALFORMED}, {"protocol", NULL, RP_MALFORMED}, {"ranks", "0", RP_USAGE},
-        {"ranks", "-1", RP_MALFORMED},      {"ranks", "1000000", RP_USAGE},       {"size", "3", RP_USAGE},          {"index", "-1", RP_MALFORMED},
-        {"index", "2", RP_USAGE},       {"index", "0.5", RP_MALFORMED},       {"host", "7", RP_MALFORMED},      {"place", NULL, RP_MALFORMED},
-        {"name", "[]", RP_MALFORMED},   {"facts", "[]", RP_MALFORMED},        {"addresses", "{}", RP_MALFORMED}};
-    RP_FREE char *good = rp_asprintf("{\"protocol\": %d, \"index\": 1, \"size\": 2, \"ranks\": 4, \"host\": \"h\", \"place\": \"p\", \"name\": \"n\", "
-                                     "\"facts\": {}, \"addresses\": []}", RP_JOIN_PROTOCOL);
+        {"protocol", "2", RP_MISMATCH}, {"protocol", "\"1\"", RP_MALFORMED}, {"protocol", NULL, RP_MALFORMED},
+        {"ranks", "0", RP_USAGE},       {"ranks", "-1", RP_MALFORMED},       {"ranks", "1000000", RP_USAGE},
+        {"size", "3", RP_USAGE},        {"index", "-1", RP_MALFORMED},       {"index", "2", RP_USAGE},
+        {"index", "0.5", RP_MALFORMED}, {"host", "7", RP_MALFORMED},         {"place", NULL, RP_MALFORMED},
+        {"name", "[]", RP_MALFORMED},   {"facts", "[]", RP_MALFORMED},       {"addresses", "{}", RP_MALFORMED}};
+    RP_FREE char *good = rp_asprintf("{\"protocol\": %d, \"index\": 1, \"size\": 2, \"ranks\": 4, \"host\": \"h\", "
+                                     "\"place\": \"p\", \"name\": \"n\", \"facts\": {}, \"addresses\": []}",
+                                     RP_JOIN_PROTOCOL);
     struct rp_err err = {0};
     RP_JSON *same = json_loads(good, 0, NULL);
     struct rp_join_request said;
@@ -46,21 +48,33 @@ TEST(forms_of_join)
     rp_object_fini(&said, &rp_type_join_request);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         RP_JSON *j = with_change(good, &rows[i]);
-        CHECK(rp_join_check(&said, j, 2, &err) < 0 && err.code == rows[i].code, "%s %s: %s", rows[i].key, rows[i].value ? rows[i].value : "gone", err.msg);
+        CHECK(rp_join_check(&said, j, 2, &err) < 0 && err.code == rows[i].code, "%s %s: %s", rows[i].key,
+              rows[i].value ? rows[i].value : "gone", err.msg);
         rp_object_fini(&said, &rp_type_join_request);
     }
 }
 
 TEST(forms_of_world)
 {
-#define MEMBER(index, first, ranks) "{\"index\": " #index ", \"first_rank\": " #first ", \"ranks\": " #ranks ", \"host\": " #index ", \"network_namespace\": " #index ", " \
-    "\"local_rank\": 0, \"clock\": {\"wall_ns\": 0, \"monotonic_ns\": 5, \"error_ns\": 9}, \"name\": \"n\", \"address\": \"\", \"addresses\": []}"
+#define MEMBER(index, first, ranks)                                                                                    \
+    "{\"index\": " #index ", \"first_rank\": " #first ", \"ranks\": " #ranks ", \"host\": " #index                     \
+    ", \"network_namespace\": " #index ", "                                                                            \
+    "\"local_rank\": 0, \"clock\": {\"wall_ns\": 0, \"monotonic_ns\": 5, \"error_ns\": 9}, \"name\": \"n\", "          \
+    "\"address\": \"\", \"addresses\": []}"
     static const char good[] = "{\"members\": [" MEMBER(0, 0, 2) ", " MEMBER(1, 2, 1) "]}";
-    static const struct changed rows[] = {{"members", "{}", 0},         {"members", NULL, 0},             {"members/1", NULL, 0},
-                                          {"members/1/index", "0", 0},  {"members/1/first_rank", "1", 0}, {"members/1/ranks", "0", 0},
-                                          {"members/1/host", "-1", 0},  {"members/0/local_rank", "4294967296", 0},
-                                          {"members/0/host", "\"0\"", 0}, {"members/0/network_namespace", NULL, 0}, {"members/0/ranks", "2000000", 0},
-                                          {"members/1/clock", NULL, 0}, {"members/1/addresses", "{}", 0}};
+    static const struct changed rows[] = {{"members", "{}", 0},
+                                          {"members", NULL, 0},
+                                          {"members/1", NULL, 0},
+                                          {"members/1/index", "0", 0},
+                                          {"members/1/first_rank", "1", 0},
+                                          {"members/1/ranks", "0", 0},
+                                          {"members/1/host", "-1", 0},
+                                          {"members/0/local_rank", "4294967296", 0},
+                                          {"members/0/host", "\"0\"", 0},
+                                          {"members/0/network_namespace", NULL, 0},
+                                          {"members/0/ranks", "2000000", 0},
+                                          {"members/1/clock", NULL, 0},
+                                          {"members/1/addresses", "{}", 0}};
     for (size_t i = 0; i <= sizeof rows / sizeof *rows; i++) {
         struct rp_err err = {0};
         struct rp_job_member member[2] = {{0}};
@@ -68,7 +82,8 @@ TEST(forms_of_world)
         const int honest = i == sizeof rows / sizeof *rows;
         RP_JSON *j = honest ? json_loads(good, 0, NULL) : with_change(good, &rows[i]);
         const int failed = rp_join_parse_world(&join, j, &err) < 0;
-        CHECK(failed == !honest && (honest ? join.world == 3 : err.code == RP_MALFORMED), "%s: %s", honest ? "good" : rows[i].key, err.msg);
+        CHECK(failed == !honest && (honest ? join.world == 3 : err.code == RP_MALFORMED), "%s: %s",
+              honest ? "good" : rows[i].key, err.msg);
         for (int k = 0; k < 2; k++) {
             json_decref(member[k].addresses);
             json_decref(member[k].about);
@@ -88,9 +103,12 @@ TEST(places_that_process_0_cannot_be_at)
     static const struct {
         const char *where;
         int good;
-    } rows[] = {{"{\"port\": 61440, \"addresses\": [\"127.0.0.1\"]}", 1}, {"{\"port\": 0, \"addresses\": [\"127.0.0.1\"]}", 0},
-                {"{\"port\": 65536, \"addresses\": [\"127.0.0.1\"]}", 0}, {"{\"port\": -1, \"addresses\": [\"127.0.0.1\"]}", 0},
-                {"{\"port\": 61440, \"addresses\": []}", 0},              {"{\"port\": 61440}", 0},
+    } rows[] = {{"{\"port\": 61440, \"addresses\": [\"127.0.0.1\"]}", 1},
+                {"{\"port\": 0, \"addresses\": [\"127.0.0.1\"]}", 0},
+                {"{\"port\": 65536, \"addresses\": [\"127.0.0.1\"]}", 0},
+                {"{\"port\": -1, \"addresses\": [\"127.0.0.1\"]}", 0},
+                {"{\"port\": 61440, \"addresses\": []}", 0},
+                {"{\"port\": 61440}", 0},
                 {"{}", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct rp_rendezvous_talk talk = {.arg = (void *)(uintptr_t)rows[i].where, .learn = learn};

@@ -1,4 +1,5 @@
-/* Lists of hosts, and the words with which ssh is started. What happens then is tested by tests/cli/ranks/over_ssh.sh and sshd.sh. */
+/* Lists of hosts, and the words with which ssh is started. What happens then is tested by tests/cli/ranks/over_ssh.sh
+ * and sshd.sh. */
 #include "base/buf.h"
 #include "launch/hosts.h"
 #include "launch/ssh.h"
@@ -69,7 +70,8 @@ TEST(lists_of_hosts)
         for (int k = 0; k < h.n; k++)
             rp_buf_printf(&got, "%s %s %d;", h.entry[k].name, h.entry[k].host, h.entry[k].ranks);
         rp_buf_printf(&got, "here %d", h.here);
-        CHECK(!lists[i].expected || strcmp(rp_buf_text(&got), lists[i].expected) == 0, "'%s': %s", lists[i].list, got.data);
+        CHECK(!lists[i].expected || strcmp(rp_buf_text(&got), lists[i].expected) == 0, "'%s': %s", lists[i].list,
+              got.data);
         rp_hosts_fini(&h);
     }
 }
@@ -88,9 +90,10 @@ TEST(longest_lists)
     RP_BUF name = {0};
     while (name.size < RP_ADDRESS_HOST)
         rp_buf_puts(&name, "a");
-    RP_FREE char *fits = rp_asprintf("localhost,%s@%s", name.data, name.data), *over = rp_asprintf("localhost,%sa", name.data),
-                 *user = rp_asprintf("localhost,%sa@b", name.data);
-    CHECK(rp_hosts_parse(&h, fits, &err) == 0 && strlen(h.entry[1].name) == 2 * RP_ADDRESS_HOST + 1, "the longest name");
+    RP_FREE char *fits = rp_asprintf("localhost,%s@%s", name.data, name.data),
+                 *over = rp_asprintf("localhost,%sa", name.data), *user = rp_asprintf("localhost,%sa@b", name.data);
+    CHECK(rp_hosts_parse(&h, fits, &err) == 0 && strlen(h.entry[1].name) == 2 * RP_ADDRESS_HOST + 1,
+          "the longest name");
     rp_hosts_fini(&h);
     CHECK(rp_hosts_parse(&h, over, &err) < 0 && rp_hosts_parse(&h, user, &err) < 0, "names that are too long");
 }
@@ -104,8 +107,11 @@ TEST(words_of_ssh)
     CHECK(rp_ssh_words(words, command, "me@a", &err) == 0, "%s", err.msg);
     while (words[n])
         n++;
-    CHECK(n > 8 && strcmp(words[0], "ssh") == 0 && strcmp(words[2], "2222") == 0 && strcmp(words[4], "none") == 0, "the command's own words");
-    CHECK(strcmp(words[n - 3], "--") == 0 && strcmp(words[n - 2], "me@a") == 0 && strcmp(words[n - 1], RP_SSH_COMMAND) == 0, "the last words");
+    CHECK(n > 8 && strcmp(words[0], "ssh") == 0 && strcmp(words[2], "2222") == 0 && strcmp(words[4], "none") == 0,
+          "the command's own words");
+    CHECK(strcmp(words[n - 3], "--") == 0 && strcmp(words[n - 2], "me@a") == 0 &&
+              strcmp(words[n - 1], RP_SSH_COMMAND) == 0,
+          "the last words");
     int batch = 0;
     for (int i = 0; i < n; i++)
         batch |= strcmp(words[i], "BatchMode=yes") == 0;

@@ -25,11 +25,13 @@ TEST(lines_follow_from_one_another)
     struct rp_err err;
     struct stat st;
     struct rp_ledger_ref first = append(path, RP_LEDGER_STARTED, 0), second = append(path, RP_LEDGER_FAILED, 1);
-    CHECK(first.position == 1 && first.earlier == 0 && second.position == 2, "%lld %lld", (long long)first.position, (long long)second.position);
+    CHECK(first.position == 1 && first.earlier == 0 && second.position == 2, "%lld %lld", (long long)first.position,
+          (long long)second.position);
     struct rp_ledger_ref third = append(path, RP_LEDGER_STARTED, 0);
     CHECK(third.earlier == 1, "%lld started before", (long long)third.earlier);
     int failed = append_of(path, RP_LEDGER_STARTED, OTHER, 0, &first, &err);
-    CHECK(!failed && first.earlier == 0, "those of another recipe do not count: %lld %s", (long long)first.earlier, err.msg);
+    CHECK(!failed && first.earlier == 0, "those of another recipe do not count: %lld %s", (long long)first.earlier,
+          err.msg);
     failed = read_it(path, &s, &err);
     CHECK(!failed && s.lines == 4 && !s.torn && !s.aside, "%s", err.msg);
     CHECK_STR(s.head, first.head);
@@ -75,14 +77,16 @@ TEST(every_truncation_is_seen)
     const struct rp_facts run = facts_of(&last);
     slurp(&good, path);
     int failed = rp_ledger_find(path, &run, RECIPE, signer(), &place, &err);
-    CHECK(failed == 0 && place.position == 4 && place.earlier == 2 && place.sealed == 1 && place.open == 1, "%s", err.msg);
+    CHECK(failed == 0 && place.position == 4 && place.earlier == 2 && place.sealed == 1 && place.open == 1, "%s",
+          err.msg);
     for (size_t n = 0; n < good.size; n++) {
         if (n > 400 && n % 7 && !tap_long() && good.data[n - 1] != '\n')
             continue;
         put(path, good.data, n);
         int at_line = n == 0 || good.data[n - 1] == '\n';
         failed = read_it(path, &s, &err);
-        CHECK(at_line ? failed == 0 && s.torn == 0 : failed < 0 && err.code == RP_MALFORMED && s.torn, "cut at %zu: %s", n, err.msg);
+        CHECK(at_line ? failed == 0 && s.torn == 0 : failed < 0 && err.code == RP_MALFORMED && s.torn, "cut at %zu: %s",
+              n, err.msg);
         err = (struct rp_err){0};
         failed = rp_ledger_find(path, &run, RECIPE, signer(), &place, &err);
         CHECK(failed < 0 && (err.code == RP_MISMATCH || err.code == RP_MALFORMED), "cut at %zu: %s", n, err.msg);
@@ -142,8 +146,9 @@ TEST(files_that_are_no_ledgers)
         const char *text;
         int repeats; /* of its last byte */
         enum rp_code code;
-    } rows[] = {{"[1]\n", 1, RP_MALFORMED},          {"\"x\"\n", 1, RP_MALFORMED},       {"{\"a\": \"x", 8300, RP_MALFORMED},
-                {"{\"a\": \"x", 40000, RP_MALFORMED}, {"\x28\xb5\x2f\xfd", 1, RP_USAGE}, {"\n", 2, RP_MALFORMED}};
+    } rows[] = {{"[1]\n", 1, RP_MALFORMED},          {"\"x\"\n", 1, RP_MALFORMED},
+                {"{\"a\": \"x", 8300, RP_MALFORMED}, {"{\"a\": \"x", 40000, RP_MALFORMED},
+                {"\x28\xb5\x2f\xfd", 1, RP_USAGE},   {"\n", 2, RP_MALFORMED}};
     RP_FREE char *path = in_dir("none.jsonl"), *directory = in_dir("");
     struct rp_ledger_summary s;
     struct rp_err err;
@@ -180,7 +185,8 @@ TEST(forged_lines)
         REFUSED(read_it(path, &s, &err) < 0, err.msg);
     }
     RP_BUF good = {0}, blank = {0};
-    forge(&good, json_loads("{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 1}", 0, NULL), RP_LEDGER_NOTHING);
+    forge(&good, json_loads("{\"at\": \"2026-11-21T12:18:09Z\", \"event\": \"started\", \"n\": 1}", 0, NULL),
+          RP_LEDGER_NOTHING);
     put(path, good.data, good.size);
     check_whole(path, 1);
     rp_buf_add(&blank, good.data, good.size - 1); /* the same document, and so the same digest, in another spelling */
@@ -260,14 +266,16 @@ TEST(a_crash_after_every_byte_of_an_append)
         int status = append_limited(path, n, SIG_DFL, &err);
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ, "limit %zu: status %d %s", n, status, err.msg);
         int failed = read_it(path, &s, &err);
-        CHECK(s.lines == 2 && s.torn == n - two.size && (n == two.size ? !failed : err.code == RP_MALFORMED), "limit %zu: %s", n, err.msg);
+        CHECK(s.lines == 2 && s.torn == n - two.size && (n == two.size ? !failed : err.code == RP_MALFORMED),
+              "limit %zu: %s", n, err.msg);
         struct rp_ledger_ref mark = append(path, RP_LEDGER_STARTED, 0);
         CHECK(mark.position == 3 && mark.torn == n - two.size, "limit %zu: %lld", n, (long long)mark.torn);
         failed = read_it(path, &s, &err);
         CHECK(!failed && s.lines == 3 && s.aside == (mark.torn ? mark.torn + 1 : 0), "limit %zu: %s", n, err.msg);
         if (mark.torn) {
             slurp(&kept, aside);
-            CHECK(kept.size == mark.torn + 1 && memcmp(kept.data, "{\"at\":\"2026", mark.torn < 6 ? mark.torn : 6) == 0, "limit %zu: %s", n, kept.data);
+            CHECK(kept.size == mark.torn + 1 && memcmp(kept.data, "{\"at\":\"2026", mark.torn < 6 ? mark.torn : 6) == 0,
+                  "limit %zu: %s", n, kept.data);
         }
     }
 }
@@ -282,7 +290,8 @@ TEST(a_full_disk_changes_nothing)
     for (size_t n = was.size; n < was.size + 200; n += 33) {
         RP_BUF is = {0};
         int status = append_limited(path, n, SIG_IGN, &err);
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1 && err.code == RP_IO && strstr(err.msg, "$REPRO_LEDGER"), "%d %s", status, err.msg);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1 && err.code == RP_IO && strstr(err.msg, "$REPRO_LEDGER"),
+              "%d %s", status, err.msg);
         slurp(&is, path);
         CHECK(rp_buf_is(&is, was.data, was.size), "limit %zu: it was changed", n);
     }
@@ -357,8 +366,12 @@ TEST(a_directory_that_cannot_be_written)
     code = append_as_user("ledger.jsonl", 0777);
     CHECK(code == 0, "and where it can be written: %d", code);
     put(file, "x", 1);
-    CHECK(append_of(below, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO && !strstr(mark.reason, scratch_dir()), "%s", mark.reason);
-    CHECK(mkfifo(fifo, 0600) == 0 && append_of(fifo, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a pipe");
+    CHECK(append_of(below, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO &&
+              !strstr(mark.reason, scratch_dir()),
+          "%s", mark.reason);
+    CHECK(mkfifo(fifo, 0600) == 0 && append_of(fifo, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 &&
+              err.code == RP_IO,
+          "a pipe");
     CHECK(append_of(scratch_dir(), RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "a directory");
     REFUSED(append_of("/dev/null", RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0, mark.reason);
 }
@@ -384,7 +397,9 @@ TEST(links_are_followed_only_where_the_user_named_them)
     append(path, RP_LEDGER_STARTED, 0);
     check_whole(target, 2);
     fields = json_pack("{s:s}", "recipe", RECIPE); /* nor is a file that others can write to */
-    CHECK(unlink(path) == 0 && chmod(target, 0620) == 0 && append_unnamed(target, fields, &mark, &err) < 0 && err.code == RP_IO, "%s", err.msg);
+    CHECK(unlink(path) == 0 && chmod(target, 0620) == 0 && append_unnamed(target, fields, &mark, &err) < 0 &&
+              err.code == RP_IO,
+          "%s", err.msg);
     fields = json_pack("{s:s}", "recipe", RECIPE);
     CHECK(chmod(target, 0600) == 0 && append_unnamed(target, fields, &mark, &err) == 0, "%s", err.msg);
     CHECK(link(target, path) == 0, "no link");
@@ -392,7 +407,8 @@ TEST(links_are_followed_only_where_the_user_named_them)
     REFUSED(append_unnamed(path, fields, &mark, &err) < 0, err.msg);
 }
 
-/* What follows the last line is moved aside only where it is part of a line of ours, and never through a link, whoever made it. */
+/* What follows the last line is moved aside only where it is part of a line of ours, and never through a link, whoever
+ * made it. */
 TEST(what_lies_beside_a_ledger_is_not_written_to)
 {
     RP_FREE char *path = in_dir("beside.jsonl"), *aside = in_dir("beside.jsonl.torn"), *victim = in_dir("victim");
@@ -409,7 +425,8 @@ TEST(what_lies_beside_a_ledger_is_not_written_to)
         put(path, "{\"at\":\"20", 9);
         put(victim, "mine", 4);
         CHECK((hard ? link(victim, aside) : symlink("victim", aside)) == 0, "no link");
-        CHECK(append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO, "written through a link");
+        CHECK(append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err) < 0 && err.code == RP_IO,
+              "written through a link");
         slurp(&kept, victim);
         CHECK(rp_buf_is(&kept, "mine", 4), "%s", kept.data);
         unlink(aside);
@@ -418,7 +435,8 @@ TEST(what_lies_beside_a_ledger_is_not_written_to)
     check_whole(path, 1);
 }
 
-/* Every digest is right, and the head that a bundle names is among them: what shows is that no run ends twice, or before it began. */
+/* Every digest is right, and the head that a bundle names is among them: what shows is that no run ends twice, or
+ * before it began. */
 static int read_forged(const char *path, const char *const *lines, int n, struct rp_err *err)
 {
     struct rp_ledger_summary s;
@@ -448,7 +466,8 @@ TEST(a_run_ends_once_and_after_its_start)
     } cases[] = {
         {{START, END("failed", "1"), START, END("sealed", "3")}, 1},
         {{START, START, END("sealed", "2"), END("interrupted", "1")}, 1},
-        {{START, "{\"event\": \"verified\", \"run\": 1}", "{\"event\": \"aborted\", \"run\": 7}", END("sealed", "1")}, 1},
+        {{START, "{\"event\": \"verified\", \"run\": 1}", "{\"event\": \"aborted\", \"run\": 7}", END("sealed", "1")},
+         1},
         {{START, END("failed", "1"), START, END("sealed", "3"), END("sealed", "1")}, 0},
         {{START, END("sealed", "1"), END("sealed", "1")}, 0},
         {{END("sealed", "1")}, 0},
@@ -474,7 +493,8 @@ TEST(a_run_ends_once_and_after_its_start)
     }
 }
 
-/* What reads as forged is never written: a ledger that was moved, cut or replaced while a run went on takes no end of that run. */
+/* What reads as forged is never written: a ledger that was moved, cut or replaced while a run went on takes no end of
+ * that run. */
 TEST(an_end_is_written_only_to_the_ledger_of_its_start)
 {
     RP_FREE char *path = in_dir("mine.jsonl"), *other = in_dir("replaced.jsonl"), *fresh = in_dir("fresh.jsonl");
@@ -523,7 +543,8 @@ TEST(where_it_is)
 /* Without loading a key: the only ledger beside it, and no guess between several. */
 TEST(which_is_meant)
 {
-    RP_FREE char *key = in_dir("keys/key.pem"), *dir = in_dir("keys"), *one = in_dir("keys/ledger-0123456789abcdef.jsonl");
+    RP_FREE char *key = in_dir("keys/key.pem"), *dir = in_dir("keys"),
+                 *one = in_dir("keys/ledger-0123456789abcdef.jsonl");
     RP_FREE char *two = in_dir("keys/ledger-1123456789abcdef.jsonl"), *no = in_dir("keys/ledger-x.jsonl");
     struct rp_err err;
     mkdir(dir, 0700);

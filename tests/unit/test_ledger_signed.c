@@ -1,4 +1,5 @@
-/* Signatures of a ledger, what runs in progress leave in it, and what a verifier notices who has seen more than one bundle. */
+/* Signatures of a ledger, what runs in progress leave in it, and what a verifier notices who has seen more than one
+ * bundle. */
 #include "tests/unit/ledger_fixture.h"
 
 #include <signal.h>
@@ -29,8 +30,10 @@ TEST(the_first_line_has_the_key_and_every_line_its_signature)
     struct rp_ledger_summary s;
     struct rp_ledger_ref mark;
     struct rp_err err;
-    struct rp_ledger_writer w = {.path = path, .named = 1, .key = ledger_key("mine.pem"), .made_ns = 1790000000000000000u, .by_file = 1, .running = -1};
-    CHECK(rp_ledger_append(&w, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), &mark, &err) == 0, "%s", err.msg);
+    struct rp_ledger_writer w = {.path = path, .named = 1, .key = ledger_key("mine.pem"),
+                                 .made_ns = 1790000000000000000u, .by_file = 1, .running = -1};
+    CHECK(rp_ledger_append(&w, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), &mark, &err) == 0, "%s",
+          err.msg);
     rp_closep(&w.running);
     CHECK_STR(mark.made, "2026-09-21T14:13:20Z");
     CHECK(mark.by_file && strcmp(mark.begun, mark.at) == 0, "begun %s, at %s", mark.begun, mark.at);
@@ -38,7 +41,9 @@ TEST(the_first_line_has_the_key_and_every_line_its_signature)
     CHECK_STR(mark.made, "2026-09-21T14:13:20Z");
     RP_JSON *first = line_of(path, 1), *second = line_of(path, 2);
     CHECK_STR(rp_json_text_at(first, "key/known_from"), "file");
-    CHECK(json_object_get(first, "signature") && json_object_get(second, "signature") && !json_object_get(second, "key"), "keys of the lines");
+    CHECK(json_object_get(first, "signature") && json_object_get(second, "signature") &&
+              !json_object_get(second, "key"),
+          "keys of the lines");
     int failed = read_it(path, &s, &err);
     CHECK(!failed && s.unsigned_lines == 0 && s.by_file, "%s", err.msg);
     CHECK_STR(s.key, print_of("mine.pem"));
@@ -49,14 +54,21 @@ TEST(the_first_line_has_the_key_and_every_line_its_signature)
 /* A line that seems to be signed by a key that cannot be read. */
 TEST(the_key_of_the_first_line_has_one_form)
 {
-    static const char *const bad[] = {"null", "{}", "7", "{\"public\": \"AAAA\"}", "{\"made\": \"yesterday\"}", "{\"known_from\": \"hearsay\"}",
+    static const char *const bad[] = {"null",
+                                      "{}",
+                                      "7",
+                                      "{\"public\": \"AAAA\"}",
+                                      "{\"made\": \"yesterday\"}",
+                                      "{\"known_from\": \"hearsay\"}",
                                       "{\"public\": 7}"};
     RP_FREE char *path = in_dir("key.jsonl"), *bent = in_dir("key-bent.jsonl");
     struct rp_ledger_summary s;
     struct rp_err err = {0};
     struct rp_ledger_ref mark;
-    struct rp_ledger_writer w = {.path = path, .named = 1, .key = ledger_key("mine.pem"), .made_ns = 1790000000000000000u, .by_file = 1, .running = -1};
-    CHECK(rp_ledger_append(&w, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), &mark, &err) == 0, "%s", err.msg);
+    struct rp_ledger_writer w = {.path = path, .named = 1, .key = ledger_key("mine.pem"),
+                                 .made_ns = 1790000000000000000u, .by_file = 1, .running = -1};
+    CHECK(rp_ledger_append(&w, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), &mark, &err) == 0, "%s",
+          err.msg);
     rp_closep(&w.running);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         RP_BUF text = {0};
@@ -86,7 +98,8 @@ TEST(one_key_writes_one_ledger)
     REFUSED(failed < 0 && err.code == RP_SIGNATURE && !mark.position, err.msg);
     check_whole(path, 1);
     /* an unsigned one is continued with signatures */
-    CHECK(append_as(old, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), NULL, &mark, &err) == 0, "%s", err.msg);
+    CHECK(append_as(old, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), NULL, &mark, &err) == 0, "%s",
+          err.msg);
     mark = append(old, RP_LEDGER_STARTED, 0);
     CHECK(mark.position == 2 && mark.earlier == 1, "%lld", (long long)mark.position);
     append(old, RP_LEDGER_SEALED, 2);
@@ -103,8 +116,8 @@ static void add_line(const char *from, const char *to, const char *key, int brin
     struct rp_err err;
     slurp(&text, from);
     CHECK(read_it(from, &s, &err) == 0 && s.lines == 2, "%s", err.msg);
-    json_t *line = json_pack("{s:s, s:s, s:i, s:s, s:s}", "at", "2027-01-01T00:00:00Z", "event", "started", "n", 3, "recipe", RECIPE, "previous",
-                             s.head);
+    json_t *line = json_pack("{s:s, s:s, s:i, s:s, s:s}", "at", "2027-01-01T00:00:00Z", "event", "started", "n", 3,
+                             "recipe", RECIPE, "previous", s.head);
     struct rp_ledger_writer w = {.key = key ? ledger_key(key) : NULL};
     if (brings_key) {
         RP_BUF pem = {0};
@@ -141,7 +154,8 @@ TEST(lines_of_others_are_refused)
         {"mine.pem", 1, NULL, RP_MALFORMED},
         {NULL, 0, "", RP_MALFORMED},
         {NULL, 0, "AAAA", RP_MALFORMED},
-        {NULL, 0, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==", RP_SIGNATURE},
+        {NULL, 0,
+         "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==", RP_SIGNATURE},
     };
     RP_FREE char *path = in_dir("two.jsonl"), *forged = in_dir("third.jsonl");
     struct rp_ledger_summary s;
@@ -151,7 +165,8 @@ TEST(lines_of_others_are_refused)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         add_line(path, forged, cases[i].key, cases[i].brings_key, cases[i].signature);
         int failed = read_it(forged, &s, &err) < 0;
-        CHECK(failed == (cases[i].code != RP_OK) && err.code == cases[i].code && s.lines == 3 - failed, "%zu: %s", i, err.msg);
+        CHECK(failed == (cases[i].code != RP_OK) && err.code == cases[i].code && s.lines == 3 - failed, "%zu: %s", i,
+              err.msg);
         if (failed)
             SAID(err.msg);
     }
@@ -211,7 +226,8 @@ static struct rp_ledger_ref begin(const char *path, struct rp_ledger_writer *w)
     struct rp_ledger_ref mark;
     struct rp_err err;
     *w = (struct rp_ledger_writer){.path = path, .named = 1, .key = ledger_key("mine.pem"), .running = -1};
-    CHECK(rp_ledger_append(w, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), &mark, &err) == 0, "%s", err.msg);
+    CHECK(rp_ledger_append(w, RP_LEDGER_STARTED, NULL, json_pack("{s:s}", "recipe", RECIPE), &mark, &err) == 0, "%s",
+          err.msg);
     return mark;
 }
 
@@ -269,7 +285,8 @@ TEST(runs_in_progress_are_counted_and_killed_ones_are_not)
     struct rp_err err;
     const struct rp_facts run = facts_of(&b);
     int failed = rp_ledger_find(path, &run, RECIPE, print_of("mine.pem"), &place, &err);
-    CHECK(!failed && place.before == 1 && place.during == 4, "%lld %lld %s", (long long)place.before, (long long)place.during, err.msg);
+    CHECK(!failed && place.before == 1 && place.during == 4, "%lld %lld %s", (long long)place.before,
+          (long long)place.during, err.msg);
 }
 
 /* What a verifier keeps of a bundle, and whether another one agrees with it. */
@@ -281,7 +298,8 @@ static struct rp_ledger_ref line_at(int64_t position, const char *head, const ch
     return line;
 }
 
-static int64_t conflict_of(const char *path, const char *key, int64_t position, const char *head, const char *at, const char *statement)
+static int64_t conflict_of(const char *path, const char *key, int64_t position, const char *head, const char *at,
+                           const char *statement)
 {
     struct rp_ledger_conflict c;
     struct rp_err err = {0};
@@ -329,24 +347,28 @@ TEST(a_verifier_remembers_lines)
     struct rp_ledger_conflict c;
     rp_object_init(&off, &rp_type_facts);
     CHECK(!rp_ledger_claim(&off), "a run in no ledger");
-    CHECK(rp_ledger_seen(path, NULL, "SHA256:aa", &off, OTHER, &c, &err) == 0 && c.kind == RP_LEDGER_LEFT, "a run in no ledger");
-    CHECK(rp_ledger_seen(path, NULL, "SHA256:bb", &off, OTHER, &c, &err) == 0 && !c.kind, "a run in no ledger, of another key");
+    CHECK(rp_ledger_seen(path, NULL, "SHA256:aa", &off, OTHER, &c, &err) == 0 && c.kind == RP_LEDGER_LEFT,
+          "a run in no ledger");
+    CHECK(rp_ledger_seen(path, NULL, "SHA256:bb", &off, OTHER, &c, &err) == 0 && !c.kind,
+          "a run in no ledger, of another key");
 }
 
 /* A bundle as a verifier recorded it; position 0: it is in no ledger. */
-static void remember_line(const char *record, int64_t position, const char *head, const char *at, const char *begun, const char *statement)
+static void remember_line(const char *record, int64_t position, const char *head, const char *at, const char *begun,
+                          const char *statement)
 {
     struct rp_ledger_ref line = line_at(position, head, at), mark;
     struct rp_err err;
     RP_FORMAT(line.begun, "%s", begun);
     const struct rp_facts run = facts_of(&line);
-    json_t *fields = json_pack("{s:s, s:o*, s:{s:s, s:s}}", "signer", "SHA256:aa", "ledger", position ? rp_ledger_claim(&run) : NULL, "bundle",
-                               "name", "a.zst", "statement", statement);
+    json_t *fields =
+        json_pack("{s:s, s:o*, s:{s:s, s:s}}", "signer", "SHA256:aa", "ledger", position ? rp_ledger_claim(&run) : NULL,
+                  "bundle", "name", "a.zst", "statement", statement);
     CHECK(append_as(record, RP_LEDGER_VERIFIED, NULL, fields, NULL, &mark, &err) == 0, "%s", err.msg);
 }
 
-static struct rp_ledger_conflict find_conflict(const char *record, const char *file, int64_t position, const char *head, const char *at,
-                                               const char *begun, const char *statement)
+static struct rp_ledger_conflict find_conflict(const char *record, const char *file, int64_t position, const char *head,
+                                               const char *at, const char *begun, const char *statement)
 {
     struct rp_ledger_conflict c;
     struct rp_err err = {0};
@@ -371,8 +393,9 @@ TEST(ledger_begun_anew_is_noticed_at_any_line)
         const char *head, *at, *begun, *statement;
         enum rp_ledger_conflict_kind kind;
     } cases[] = {
+        /* lines and times in order: a longer new ledger */
         {1, 7, OTHER, DAY "13:00:00Z", DAY "09:00:00Z", OTHER, RP_LEDGER_AGREES},
-        {1, 7, OTHER, NEXT "13:00:00Z", NEXT "09:00:00Z", OTHER, RP_LEDGER_BEGUN}, /* lines and times in order: a longer new ledger */
+        {1, 7, OTHER, NEXT "13:00:00Z", NEXT "09:00:00Z", OTHER, RP_LEDGER_BEGUN},
         {1, 1, OTHER, NEXT "09:00:00Z", NEXT "09:00:00Z", OTHER, RP_LEDGER_BEGUN},
         {1, 3, OTHER, DAY "10:00:00Z", DAY "09:00:01Z", OTHER, RP_LEDGER_BEGUN},
         {1, 7, OTHER, NEXT "13:00:00Z", "", OTHER, RP_LEDGER_AGREES}, /* older bundles do not have it */
@@ -386,16 +409,17 @@ TEST(ledger_begun_anew_is_noticed_at_any_line)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *record = cases[i].is_in_one ? in_one : in_none;
-        struct rp_ledger_conflict c =
-            find_conflict(record, NULL, cases[i].position, cases[i].head, cases[i].at, cases[i].begun, cases[i].statement);
-        CHECK(c.kind == cases[i].kind && c.position == (c.kind && cases[i].is_in_one ? 5 : 0), "%zu: %d, line %lld", i, (int)c.kind,
-              (long long)c.position);
+        struct rp_ledger_conflict c = find_conflict(record, NULL, cases[i].position, cases[i].head, cases[i].at,
+                                                    cases[i].begun, cases[i].statement);
+        CHECK(c.kind == cases[i].kind && c.position == (c.kind && cases[i].is_in_one ? 5 : 0), "%zu: %d, line %lld", i,
+              (int)c.kind, (long long)c.position);
     }
 }
 
 TEST(every_line_that_was_cited_is_in_the_file)
 {
-    RP_FREE char *whole = in_dir("whole.jsonl"), *cut = in_dir("short.jsonl"), *fork = in_dir("fork.jsonl"), *record = in_dir("cited.jsonl");
+    RP_FREE char *whole = in_dir("whole.jsonl"), *cut = in_dir("short.jsonl"), *fork = in_dir("fork.jsonl"),
+                 *record = in_dir("cited.jsonl");
     RP_BUF text = {0};
     struct rp_ledger_ref first = append(whole, RP_LEDGER_STARTED, 0);
     append(whole, RP_LEDGER_SEALED, 1);

@@ -1,4 +1,5 @@
-/* Long input from strangers costs time by its length, not by its square: what once did not is here, in processor time against itself. */
+/* Long input from strangers costs time by its length, not by its square: what once did not is here, in processor time
+ * against itself. */
 #include "tests/unit/verify_fixture.h"
 
 #include "compare/layout.h"
@@ -17,7 +18,8 @@ static double cpu_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* `lines` lines of `runs` runs: first all runs start, then they end in the order in which they started; *third: digest of the third line. */
+/* `lines` lines of `runs` runs: first all runs start, then they end in the order in which they started; *third: digest
+ * of the third line. */
 static void long_ledger(struct rp_buf *out, int runs, int lines, char third[RP_SHA256_HEX])
 {
     char head[RP_SHA256_HEX] = RP_LEDGER_NOTHING;
@@ -26,8 +28,11 @@ static void long_ledger(struct rp_buf *out, int runs, int lines, char third[RP_S
         char run[32] = "";
         if (i >= runs)
             snprintf(run, sizeof run, ",\"run\":%d", i - runs + 1);
-        rp_buf_printf(&bare, "{\"at\":\"2026-11-22T05:46:08Z\",\"event\":\"%s\",\"n\":%d,\"previous\":\"%s\",\"recipe\":\"" RECIPE "\"%s}\n",
-                      i < runs ? "started" : "failed", i + 1, head, run);
+        rp_buf_printf(
+            &bare,
+            "{\"at\":\"2026-11-22T05:46:08Z\",\"event\":\"%s\",\"n\":%d,\"previous\":\"%s\",\"recipe\":\"" RECIPE
+            "\"%s}\n",
+            i < runs ? "started" : "failed", i + 1, head, run);
         rp_sha256_hex(head, bare.data, bare.size);
         rp_buf_add(out, bare.data, bare.size - 2);
         rp_buf_printf(out, ",\"sha256\":\"%s\"}\n", head);
@@ -48,7 +53,9 @@ TEST(many_open_runs_in_a_ledger)
     RP_FREE char *path = fx_path("long.jsonl"), *begin = fx_path("begin.jsonl");
     long_ledger(&part, RUNS, 2 * RUNS / PART, third);
     long_ledger(&text, RUNS, 2 * RUNS, third);
-    CHECK(rp_write_file(path, text.data, text.size, 0600, &err) == 0 && rp_write_file(begin, part.data, part.size, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_write_file(path, text.data, text.size, 0600, &err) == 0 &&
+              rp_write_file(begin, part.data, part.size, 0600, &err) == 0,
+          "%s", err.msg);
     struct rp_facts facts = {.ledger = {.position = 3, .earlier = 2}};
     RP_FORMAT(facts.ledger.head, "%s", third);
     double t0 = cpu_s();
@@ -83,15 +90,16 @@ static double dlperf_s(int n)
 TEST(many_series_in_the_layout_of_dlperf)
 {
     double few = dlperf_s(125), many = dlperf_s(1000);
-    CHECK(many < 130 * few + 0.1, "8 times the rows take %.3f s instead of %.3f s", many, few); /* the cube would be 512 times */
+    /* the cube would be 512 times */
+    CHECK(many < 130 * few + 0.1, "8 times the rows take %.3f s instead of %.3f s", many, few);
 }
 
 static void long_records(struct rp_records *rs, int64_t n)
 {
     *rs = (struct rp_records){.r = rp_alloc((size_t)n * sizeof *rs->r), .n = n, .sha256 = RECIPE};
     for (int64_t i = 0; i < n; i++)
-        rs->r[i] = (struct rp_step_record){.start_ns = i * 1000000, .end_ns = i * 1000000 + 900000 + i % 7, .step = (int32_t)i,
-                                      .repeat = 1, .samples = 1, .timed = 1};
+        rs->r[i] = (struct rp_step_record){.start_ns = i * 1000000, .end_ns = i * 1000000 + 900000 + i % 7,
+                                           .step = (int32_t)i, .repeat = 1, .samples = 1, .timed = 1};
 }
 
 /* Of a run of n steps with itself. */
@@ -122,7 +130,8 @@ static double agreement_s(int64_t n)
     return took;
 }
 
-/* Above 50000 timed steps there are fewer draws, as for the interval of each run: shorter runs keep the intervals that they were sealed with. */
+/* Above 50000 timed steps there are fewer draws, as for the interval of each run: shorter runs keep the intervals that
+ * they were sealed with. */
 TEST(agreement_of_long_runs)
 {
     double draws_2000 = agreement_s(50000), draws_200 = agreement_s(50001);

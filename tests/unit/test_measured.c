@@ -16,8 +16,10 @@ static void with_device_time(struct fx *x, int64_t less)
         long long start = 0, stop = 0;
         const char *at = strstr(line, "\"start_ns\":"), *from = strstr(line, "\"end_ns\":");
         end = strchr(line, '\n');
-        if (at && at < end && from && sscanf(from, "\"end_ns\":%lld", &stop) == 1 && sscanf(at, "\"start_ns\":%lld", &start) == 1)
-            rp_buf_printf(&out, "%.*s\"device_ns\":%lld,%.*s\n", (int)(from - line), line, stop - start - (long long)less, (int)(end - from), from);
+        if (at && at < end && from && sscanf(from, "\"end_ns\":%lld", &stop) == 1 &&
+            sscanf(at, "\"start_ns\":%lld", &start) == 1)
+            rp_buf_printf(&out, "%.*s\"device_ns\":%lld,%.*s\n", (int)(from - line), line,
+                          stop - start - (long long)less, (int)(end - from), from);
         else
             rp_buf_printf(&out, "%.*s\n", (int)(end - line), line);
     }
@@ -35,7 +37,8 @@ TEST(time_of_the_device_becomes_a_share_of_the_windows)
     with_device_time(&x, 4000000);
     fx_compute(&x);
     const struct rp_results *results = &x.doc->figures.results;
-    /* by hand: steps of 100 ms and 1.000003 ms times 0, 1, 4, 2, 2, 4, 1; the first is warm-up; 1 ms between two, windows of 3 */
+    /* by hand: steps of 100 ms and 1.000003 ms times 0, 1, 4, 2, 2, 4, 1; the first is warm-up; 1 ms between two,
+     * windows of 3 */
     double steps = 0.6 + 0.001000003 * (1 + 4 + 2 + 2 + 4 + 1), windows = steps + 4 * 0.001;
     CHECK(fabs(results->device_s - (steps - 6 * 0.004)) < 1e-12, "%.12f", results->device_s);
     CHECK(fabs(results->device_share - (steps - 6 * 0.004) / windows) < 1e-12, "%g", results->device_share);
@@ -132,11 +135,13 @@ TEST(a_run_stays_below_its_ceiling_within_what_clocks_do)
         double before, after; /* in parts of the run's speed */
         enum rp_check_state state;
     } cases[] = {
-        {NULL, 1.01, 0.5, RP_CHECK_PASSED},  {NULL, 0.5, 1.01, RP_CHECK_PASSED},  {NULL, 0.9, 0.9, RP_CHECK_NOTE},   {NULL, 0.51, 0.4, RP_CHECK_NOTE},
-        {NULL, 0.49, 0.49, RP_CHECK_FAILED}, {"cuda", 1.01, 1, RP_CHECK_PASSED}, {"cuda", 0.82, 0.8, RP_CHECK_NOTE}, {"cuda", 0.78, 0.78, RP_CHECK_FAILED},
+        {NULL, 1.01, 0.5, RP_CHECK_PASSED}, {NULL, 0.5, 1.01, RP_CHECK_PASSED},    {NULL, 0.9, 0.9, RP_CHECK_NOTE},
+        {NULL, 0.51, 0.4, RP_CHECK_NOTE},   {NULL, 0.49, 0.49, RP_CHECK_FAILED},   {"cuda", 1.01, 1, RP_CHECK_PASSED},
+        {"cuda", 0.82, 0.8, RP_CHECK_NOTE}, {"cuda", 0.78, 0.78, RP_CHECK_FAILED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        run_under(&x, (int64_t)((double)same / cases[i].before), (int64_t)((double)same / cases[i].after), cases[i].backend);
+        run_under(&x, (int64_t)((double)same / cases[i].before), (int64_t)((double)same / cases[i].after),
+                  cases[i].backend);
         expect_state(&x, RP_CHECK_ceilings, cases[i].state);
     }
 }
@@ -169,10 +174,11 @@ static void with_samples(struct fx *x, int64_t start, int n, int every)
 {
     rp_buf_fini(&x->telemetry);
     for (int i = 0; i < n; i++)
-        rp_buf_printf(&x->telemetry, "{\"clock_memory_hz\":1593000000,\"clock_sm_hz\":%lld,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,"
-                                   "\"temperature_c\":%d,\"throttle\":[%s],\"utilization\":99}\n",
-                      1000000000ll + 15000000ll * i, i * every, (long long)start + 100000100ll * i * every, 700000 - 1000 * i, 40 + i,
-                      i % 3 ? "\"gpu_idle\"" : "\"hw_slowdown\",\"sw_power_cap\"");
+        rp_buf_printf(&x->telemetry,
+                      "{\"clock_memory_hz\":1593000000,\"clock_sm_hz\":%lld,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,"
+                      "\"temperature_c\":%d,\"throttle\":[%s],\"utilization\":99}\n",
+                      1000000000ll + 15000000ll * i, i * every, (long long)start + 100000100ll * i * every,
+                      700000 - 1000 * i, 40 + i, i % 3 ? "\"gpu_idle\"" : "\"hw_slowdown\",\"sw_power_cap\"");
     x->backend = "cuda";
     x->device = "gpu0 Shim GPU sm_80";
 }
@@ -185,7 +191,8 @@ TEST(figures_of_samples_cover_the_timed_steps)
     with_samples(&x, FIRST - 350000000, 12, 1); /* at -350, -250, -150, -50, 50, 150 ... 750 ms */
     fx_compute(&x);
     const struct rp_telemetry_figures *is = x.doc->figures.telemetry;
-    /* the timed steps are from 101 ms to 0.6 s + 14 * 1.000003 ms + 6 * 1 ms later: samples 5 to 10 (at 150 to 650 ms) */
+    /* the timed steps are from 101 ms to 0.6 s + 14 * 1.000003 ms + 6 * 1 ms later: samples 5 to 10 (at 150 to 650
+     * ms) */
     double span = (0.6 + 0.001000003 * 14 + 0.005), energy = 692.5 * span;
     CHECK(is->timed == 6 && x.doc->figures.rank[0].telemetry->timed == 6, "%lld samples", (long long)is->timed);
     CHECK(is->clock_sm_hz->min == 1.075e9 && is->clock_sm_hz->max == 1.15e9 && is->clock_sm_hz->median == 1.1125e9 &&
@@ -215,7 +222,8 @@ TEST(values_that_no_sample_knows_are_null)
 {
     FX(x);
     x.backend = "cuda";
-    rp_buf_printf(&x.telemetry, "{\"clock_sm_hz\":1000,\"n\":0,\"ns\":%lld}\n{\"n\":1,\"ns\":%lld,\"throttle\":[]}\n", FIRST + 200000000, FIRST + 300000000);
+    rp_buf_printf(&x.telemetry, "{\"clock_sm_hz\":1000,\"n\":0,\"ns\":%lld}\n{\"n\":1,\"ns\":%lld,\"throttle\":[]}\n",
+                  FIRST + 200000000, FIRST + 300000000);
     fx_compute(&x);
     const struct rp_telemetry_figures *is = x.doc->figures.telemetry;
     CHECK(!is->power_w && isnan(is->energy_j) && isnan(is->energy_per_sample_j), "power");
@@ -309,8 +317,8 @@ TEST(samples_and_their_figures_belong_together)
 
 static json_t *sample(int64_t n)
 {
-    return json_pack("{s:I, s:I, s:I, s:[s]}", "n", (json_int_t)n, "ns", (json_int_t)(1 + n * RP_TELEMETRY_PERIOD_NS), "power_mw", (json_int_t)(300000 + n % 7),
-                     "throttle", "gpu_idle");
+    return json_pack("{s:I, s:I, s:I, s:[s]}", "n", (json_int_t)n, "ns", (json_int_t)(1 + n * RP_TELEMETRY_PERIOD_NS),
+                     "power_mw", (json_int_t)(300000 + n % 7), "throttle", "gpu_idle");
 }
 
 /* However long a run is: never more than the limit, evenly spaced, and the file says it. */
@@ -318,8 +326,12 @@ TEST(long_runs_are_thinned_out)
 {
     static const struct {
         int64_t taken, kept, every;
-    } cases[] = {{0, 0, 1}, {1, 1, 1}, {RP_TELEMETRY_MAX, RP_TELEMETRY_MAX, 1}, {RP_TELEMETRY_MAX + 1, RP_TELEMETRY_MAX / 2 + 1, 2},
-                 {2 * RP_TELEMETRY_MAX, RP_TELEMETRY_MAX, 2}, {5 * RP_TELEMETRY_MAX, 5 * RP_TELEMETRY_MAX / 8, 8}};
+    } cases[] = {{0, 0, 1},
+                 {1, 1, 1},
+                 {RP_TELEMETRY_MAX, RP_TELEMETRY_MAX, 1},
+                 {RP_TELEMETRY_MAX + 1, RP_TELEMETRY_MAX / 2 + 1, 2},
+                 {2 * RP_TELEMETRY_MAX, RP_TELEMETRY_MAX, 2},
+                 {5 * RP_TELEMETRY_MAX, 5 * RP_TELEMETRY_MAX / 8, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_sampling s = {0};
         struct rp_telemetry again;
@@ -330,9 +342,11 @@ TEST(long_runs_are_thinned_out)
             rp_sampling_add(&s, body);
         }
         rp_sampling_write(&text, &s);
-        CHECK(!*s.reason && rp_telemetry_parse(&again, "samples", rp_telemetry_most(1), rp_buf_text(&text), text.size, &err) == 0, "%s%s", s.reason, err.msg);
-        CHECK(again.n == cases[i].kept && again.every == cases[i].every, "of %lld: %lld kept, one in %lld", (long long)cases[i].taken, (long long)again.n,
-              (long long)again.every);
+        CHECK(!*s.reason &&
+                  rp_telemetry_parse(&again, "samples", rp_telemetry_most(1), rp_buf_text(&text), text.size, &err) == 0,
+              "%s%s", s.reason, err.msg);
+        CHECK(again.n == cases[i].kept && again.every == cases[i].every, "of %lld: %lld kept, one in %lld",
+              (long long)cases[i].taken, (long long)again.n, (long long)again.every);
         rp_telemetry_fini(&again);
         rp_sampling_fini(&s);
     }
@@ -341,8 +355,8 @@ TEST(long_runs_are_thinned_out)
 /* Nothing that the GPU worker says is believed. */
 TEST(what_is_no_sample_ends_them)
 {
-    static const char *const bad[] = {"{\"n\":2,\"ns\":300000000,\"power_mw\":\"a lot\"}", "{\"n\":3,\"ns\":300000000}", "{\"n\":2,\"ns\":7}", "{}",
-                                      "{\"n\":2,\"ns\":300000000,\"surprise\":1}"};
+    static const char *const bad[] = {"{\"n\":2,\"ns\":300000000,\"power_mw\":\"a lot\"}", "{\"n\":3,\"ns\":300000000}",
+                                      "{\"n\":2,\"ns\":7}", "{}", "{\"n\":2,\"ns\":300000000,\"surprise\":1}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rp_sampling s = {0};
         RP_JSON *a = sample(0), *b = sample(1), *c = json_loads(bad[i], 0, NULL), *d = sample(2);
@@ -415,14 +429,18 @@ TEST(ceilings_of_the_processors_are_measured)
     CHECK(dev, "%s", err.msg);
     struct rp_ceiling_size s = rp_ceiling_size(dev, &plan);
     CHECK(s.copy == (size_t)15 << 19 && s.gemm.rows == 512 && s.times == 1, "%zu bytes, %d rows", s.copy, s.gemm.rows);
-    s = (struct rp_ceiling_size){.gemm = {33, 65, 31}, .times = 3, .copy = 1000001, .gemm_ns = UINT64_MAX, .copy_ns = 1};
+    s = (struct rp_ceiling_size){
+        .gemm = {33, 65, 31}, .times = 3, .copy = 1000001, .gemm_ns = UINT64_MAX, .copy_ns = 1};
     RP_JSON *first = rp_ceilings(dev, &s, NULL, NULL, &err), *again = rp_ceilings(dev, &s, NULL, NULL, &err);
     CHECK(first && again, "%s", err.msg);
-    const json_t *gemm = json_object_get(json_object_get(first, "gemm"), "ns"), *copy = json_object_get(json_object_get(first, "copy"), "ns");
-    CHECK(json_array_size(gemm) == 64 && json_array_size(copy) == 1, "%zu products in all time, %zu copies in none", json_array_size(gemm),
-          json_array_size(copy));
+    const json_t *gemm = json_object_get(json_object_get(first, "gemm"), "ns"),
+                 *copy = json_object_get(json_object_get(first, "copy"), "ns");
+    CHECK(json_array_size(gemm) == 64 && json_array_size(copy) == 1, "%zu products in all time, %zu copies in none",
+          json_array_size(gemm), json_array_size(copy));
     CHECK(json_integer_value(json_object_get(json_object_get(first, "copy"), "bytes")) == 1000001 / 256 * 256, "bytes");
-    CHECK(!json_object_get(first, "host_to_device") && strcmp(json_string_value(json_object_get(first, "clock")), "host") == 0, "%s", err.msg);
+    CHECK(!json_object_get(first, "host_to_device") &&
+              strcmp(json_string_value(json_object_get(first, "clock")), "host") == 0,
+          "%s", err.msg);
     for (int n = 0; n < 4; n++) { /* asked to stop: at once, and no failure */
         asked = 0;
         RP_JSON *none = rp_ceilings(dev, &s, stop_after, &n, &err);

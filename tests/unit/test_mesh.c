@@ -37,7 +37,8 @@ static void exchange_at_random(struct rp_degrees layout, int on_host, int sparse
 {
     int host[MESH_MOST] = {0}, within = 0, between = 0;
     char name[64];
-    struct plan plan = {.seed = (unsigned)(layout.data * 100 + on_host), .rounds = (rounds + LESS - 1) / LESS, .most = most};
+    struct plan plan = {
+        .seed = (unsigned)(layout.data * 100 + on_host), .rounds = (rounds + LESS - 1) / LESS, .most = most};
     RP_FORMAT(name, "%dx%dx%d, %d on a host", layout.data, layout.tensor, layout.pipeline, on_host);
     for (int i = 0; i < MESH_MOST; i++)
         host[i] = on_host ? i / on_host : 0;
@@ -49,8 +50,9 @@ static void exchange_at_random(struct rp_degrees layout, int on_host, int sparse
     for (int i = 1; i < w->n; i++)
         if (rp_mesh_connected(layout, sparse, 0, i))
             *(host[i] == host[0] ? &within : &between) += 1;
-    CHECK(w->ranks[0].stats.shared_memory == within && w->ranks[0].stats.tls == between && w->ranks[0].stats.refused == 0, "%s: %d and %d", name,
-          w->ranks[0].stats.shared_memory, w->ranks[0].stats.tls);
+    CHECK(w->ranks[0].stats.shared_memory == within && w->ranks[0].stats.tls == between &&
+              w->ranks[0].stats.refused == 0,
+          "%s: %d and %d", name, w->ranks[0].stats.shared_memory, w->ranks[0].stats.tls);
     free(w);
 }
 
@@ -89,7 +91,8 @@ static int run_collectives(struct rp_comm *c, void *arg, struct rp_err *err)
     for (int i = 0; i < n; i++)
         in[i] = own * 100 + i;
     if (rp_comm_all_gather(c, RP_GROUP_WORLD, all, &mine, sizeof mine, err) < 0 ||
-        rp_comm_all_to_all(c, RP_GROUP_WORLD, out, in, sizeof *in, err) < 0 || rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0)
+        rp_comm_all_to_all(c, RP_GROUP_WORLD, out, in, sizeof *in, err) < 0 ||
+        rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
         if (all[i] != i * i || out[i] != i * 100 + own)
@@ -131,9 +134,12 @@ static void check_sizes(struct sizes s, const int *host)
     CHECK(w->ranks[1].result < 0 && e->code == RP_MISMATCH, "%s", e->msg);
     CHECK(strstr(e->msg, "rank 0 ") && strstr(e->msg, "rank 1"), "%s", e->msg);
     if (s.group == RP_GROUP_DATA) {
-        CHECK(strstr(e->msg, RP_FORMAT(sent, " %zu ", s.sent)) && strstr(e->msg, RP_FORMAT(expected, " %zu", s.expected)), "%s", e->msg);
+        CHECK(strstr(e->msg, RP_FORMAT(sent, " %zu ", s.sent)) &&
+                  strstr(e->msg, RP_FORMAT(expected, " %zu", s.expected)),
+              "%s", e->msg);
         e = &w->ranks[0].err; /* the sender learns of it if it is not done */
-        CHECK(s.sent < 1000000 || (w->ranks[0].result < 0 && e->code == RP_MISMATCH && strstr(e->msg, expected)), "%s", e->msg);
+        CHECK(s.sent < 1000000 || (w->ranks[0].result < 0 && e->code == RP_MISMATCH && strstr(e->msg, expected)), "%s",
+              e->msg);
     }
     free(w);
 }
@@ -282,8 +288,9 @@ static int cut_off(void)
         cut[k].here = -1;
         pthread_join(w[k]->ranks[1].thread, NULL);
         const struct mesh_rank *r = &w[k]->ranks[0];
-        CHECK(r->result < 0 && r->err.code == RP_UNAVAILABLE && strstr(r->err.msg, "rank 1 (") && r->run_s > 4 && r->run_s < 25, "%f s: %s",
-              r->run_s, r->err.msg);
+        CHECK(r->result < 0 && r->err.code == RP_UNAVAILABLE && strstr(r->err.msg, "rank 1 (") && r->run_s > 4 &&
+                  r->run_s < 25,
+              "%f s: %s", r->run_s, r->err.msg);
         free(w[k]);
     }
     return tap_failures != 0;
@@ -334,7 +341,8 @@ TEST(interrupted_and_silent)
     w->ranks[0].opts.silence_s = 0.5;
     mesh_world_run(w, wait_for_one, &ms);
     const struct rp_err *e = &w->ranks[0].err;
-    CHECK(w->ranks[0].result < 0 && e->code == RP_UNAVAILABLE && strstr(e->msg, "rank 1 (") && strstr(e->msg, "0.5 s"), "%s", e->msg);
+    CHECK(w->ranks[0].result < 0 && e->code == RP_UNAVAILABLE && strstr(e->msg, "rank 1 (") && strstr(e->msg, "0.5 s"),
+          "%s", e->msg);
     free(w);
 }
 
@@ -364,7 +372,8 @@ TEST(missing_rank)
     pthread_join(w->ranks[2].thread, NULL);
     for (int i = 0; i < 3; i += 2) {
         const struct rp_err *e = &w->ranks[i].err;
-        CHECK(w->ranks[i].result < 0 && e->code == RP_UNAVAILABLE && strstr(e->msg, "rank 1 ("), "rank %d: %s", i, e->msg);
+        CHECK(w->ranks[i].result < 0 && e->code == RP_UNAVAILABLE && strstr(e->msg, "rank 1 ("), "rank %d: %s", i,
+              e->msg);
     }
     close(w->ranks[1].opts.listener);
     free(w);
@@ -381,8 +390,8 @@ TEST(no_shared_memory)
         check_world(w, "refused");
         for (int i = 0; i < 3; i++) {
             const struct rp_connections *s = &w->ranks[i].stats;
-            CHECK(s->tls == (i == refusing ? 2 : 1) && s->tls_on_host == s->tls && s->shared_memory == 2 - s->tls, "rank %d: %d by TLS", i,
-                  s->tls);
+            CHECK(s->tls == (i == refusing ? 2 : 1) && s->tls_on_host == s->tls && s->shared_memory == 2 - s->tls,
+                  "rank %d: %d by TLS", i, s->tls);
         }
         free(w);
     }
@@ -467,7 +476,8 @@ TEST(memory)
                 created += host[k] == 0 ? m.created : 0;
                 sum += m.host > (64u << 20) + 4096u * 2016;
             }
-            CHECK(sum == 0 && created == m.host, "%d ranks, %d on a host: %llu", world, on_host, (unsigned long long)m.host);
+            CHECK(sum == 0 && created == m.host, "%d ranks, %d on a host: %llu", world, on_host,
+                  (unsigned long long)m.host);
             CHECK((m.host == 0) == (on_host == 1) && (m.buffers == 0) == (on_host == world));
         }
     }
@@ -479,7 +489,8 @@ TEST(connections)
     int links = 0;
     for (int a = 0; a < 32; a++)
         for (int b = 0; b < 32; b++) {
-            CHECK(rp_mesh_connected(l, 1, a, b) == rp_mesh_connected(l, 1, b, a) && rp_mesh_connected(l, 0, a, b) == (a != b));
+            CHECK(rp_mesh_connected(l, 1, a, b) == rp_mesh_connected(l, 1, b, a) &&
+                  rp_mesh_connected(l, 0, a, b) == (a != b));
             links += rp_mesh_connected(l, 1, a, b);
         }
     CHECK(links < 32 * 31 / 2, "%d", links);

@@ -1,5 +1,5 @@
-/* Ranks on devices with memory of their own, connected by sockets: their messages pass through the host, window by window, and ranks on
- * processors do not notice. The played device has addresses that the host cannot read. */
+/* Ranks on devices with memory of their own, connected by sockets: their messages pass through the host, window by
+ * window, and ranks on processors do not notice. The played device has addresses that the host cannot read. */
 #include "tests/unit/mesh_fixture.h"
 #include "tests/unit/tap.h"
 
@@ -8,7 +8,8 @@
 #define AWAY ((uintptr_t)1 << 62) /* a device's address minus that of its bytes */
 #define WINDOW ((size_t)1 << 20)
 
-static const size_t sizes[] = {1, 31, 8160, 8192, 8193, 262144, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 3 * WINDOW + 5};
+static const size_t sizes[] = {1,          31,     8160,       8192,       8193,          262144,
+                               WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 3 * WINDOW + 5};
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 struct played {
@@ -117,8 +118,8 @@ TEST(a_device_that_fails_is_the_cause)
     struct trial trial = {.on_device = 3, .fails = 1};
     struct mesh_world *w = mesh_world_new((struct rp_degrees){3, 1, 1}, NULL);
     mesh_world_run(w, exchange_sizes, &trial);
-    CHECK(w->ranks[1].result < 0 && w->ranks[1].err.code == RP_IO && strstr(w->ranks[1].err.msg, "the device is gone"), "rank 1: %s",
-          w->ranks[1].err.msg);
+    CHECK(w->ranks[1].result < 0 && w->ranks[1].err.code == RP_IO && strstr(w->ranks[1].err.msg, "the device is gone"),
+          "rank 1: %s", w->ranks[1].err.msg);
     for (int i = 0; i < 3; i += 2) /* because of it, or of the one that ended because of it */
         CHECK(w->ranks[i].result < 0 && w->ranks[i].err.code == RP_UNAVAILABLE, "rank %d: %s", i, w->ranks[i].err.msg);
     free(w);

@@ -13,7 +13,8 @@ static const unsigned char wrong_key[RP_CHANNEL_KEY] = "wrong";
 
 static int connect_to(int port)
 {
-    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     RP_BUG_IF(fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof to) != 0);
     fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -39,8 +40,8 @@ static int admit_all(void *arg, int rank, int one_host, struct rp_err *err)
 
 static struct rp_greet_opts greet_as(int rank, const char *job, const unsigned char *key)
 {
-    return (struct rp_greet_opts){
-        .channel = {.key = key, .purpose = "data", .job = job, .own = rank}, .ring_bytes = RP_RING_LEAST, .admit = admit_all};
+    return (struct rp_greet_opts){.channel = {.key = key, .purpose = "data", .job = job, .own = rank},
+                                  .ring_bytes = RP_RING_LEAST, .admit = admit_all};
 }
 
 /* ---- attackers ---- */
@@ -55,7 +56,8 @@ static void attack_bytes(int port, const void *bytes, size_t size)
 }
 
 /* Speaks the protocol as some rank, perhaps with what it should not have. The result of its greeting. */
-static int attack_as(int port, int rank, const char *job, const unsigned char *key, int to, int one_host, struct rp_err *err)
+static int attack_as(int port, int rank, const char *job, const unsigned char *key, int to, int one_host,
+                     struct rp_err *err)
 {
     const struct rp_greet_opts o = greet_as(rank, job, key);
     struct rp_greeting g;
@@ -79,8 +81,10 @@ static void record(struct rp_buf *out, int rank, int one_host)
     struct rp_err err = {0};
     int a[2], b[2], done = 0;
     char bytes[4096];
-    RP_BUG_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, a) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, b));
-    CHECK(rp_greet_start(&s, &to, b[1], 0, -1, 0, &err) == 0 && rp_greet_start(&c, &from, a[0], 1, 0, one_host, &err) == 0);
+    RP_BUG_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, a) ||
+              socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, b));
+    CHECK(rp_greet_start(&s, &to, b[1], 0, -1, 0, &err) == 0 &&
+          rp_greet_start(&c, &from, a[0], 1, 0, one_host, &err) == 0);
     for (int i = 0; i < 100 && done < 2; i++) {
         done = (rp_greet_step(&c, &err) == 1) + (rp_greet_step(&s, &err) == 1);
         ssize_t n = recv(a[1], bytes, sizeof bytes, 0);
@@ -99,7 +103,8 @@ static void record(struct rp_buf *out, int rank, int one_host)
     close(b[0]);
 }
 
-/* A rank of another host connects to somebody who has the key, but says something else where a rank says welcome; NULL: who ends the connection. */
+/* A rank of another host connects to somebody who has the key, but says something else where a rank says welcome; NULL:
+ * who ends the connection. */
 static enum rp_code meet(const char *welcome)
 {
     const struct rp_greet_opts own = greet_as(1, "job-1", mesh_key), other = greet_as(0, "job-1", mesh_key);
@@ -112,8 +117,9 @@ static enum rp_code meet(const char *welcome)
     struct rp_channel *server = rp_channel_accept(s[1], &other.channel, NULL, NULL, &ignored);
     for (int i = 0; i < 200 && r == 0; i++) {
         if (!said && rp_channel_handshake(server, &ignored) == 1) {
-            said = welcome ? rp_channel_write(server, welcome, RP_GREET_WELCOME, &n, &ignored) == 0 && n == RP_GREET_WELCOME
-                           : rp_channel_end(server, &ignored) >= 0;
+            said = welcome
+                       ? rp_channel_write(server, welcome, RP_GREET_WELCOME, &n, &ignored) == 0 && n == RP_GREET_WELCOME
+                       : rp_channel_end(server, &ignored) >= 0;
             CHECK(said, "%s", ignored.msg);
         }
         if (said)
@@ -174,8 +180,9 @@ TEST(strangers)
         const void *bytes;
         size_t size;
     } texts[] = {
-        {"GET / HTTP/1.0\r\n\r\n", 18}, {"", 0}, {"RPL1", 4}, {"\x16\x03\x01", 3}, {"\x16\x03\x01\x40\x00", 5}, {local.data, local.size},
-        {remote.data, remote.size},     {local.data, RP_GREET_HELLO}, {"RPL3", 4},
+        {"GET / HTTP/1.0\r\n\r\n", 18},
+        {"", 0}, {"RPL1", 4}, {"\x16\x03\x01", 3}, {"\x16\x03\x01\x40\x00", 5}, {local.data, local.size},
+        {remote.data, remote.size}, {local.data, RP_GREET_HELLO}, {"RPL3", 4},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++, strangers++)
         attack_bytes(port, texts[i].bytes, texts[i].size);
@@ -185,13 +192,16 @@ TEST(strangers)
         const unsigned char *key;
         int rank, to, one_host;
     } greetings[] = {
-        {"key", "job-1", wrong_key, 1, 0, 1},      {"key over TLS", "job-1", wrong_key, 2, 0, 0}, {"job", "job-2", mesh_key, 1, 0, 1},
-        {"job over TLS", "job-2", mesh_key, 2, 0, 0}, {"host", "job-1", mesh_key, 2, 0, 1},          {"host over TLS", "job-1", mesh_key, 1, 0, 0},
-        {"recipient", "job-1", mesh_key, 1, 2, 1}, {"rank", "job-1", mesh_key, 7, 0, 1},          {"rank over TLS", "job-1", mesh_key, 3, 0, 0},
-        {"itself", "job-1", mesh_key, 0, 0, 1},    {"no rank", "job-1", mesh_key, -1, 0, 0},
+        {"key", "job-1", wrong_key, 1, 0, 1},          {"key over TLS", "job-1", wrong_key, 2, 0, 0},
+        {"job", "job-2", mesh_key, 1, 0, 1},           {"job over TLS", "job-2", mesh_key, 2, 0, 0},
+        {"host", "job-1", mesh_key, 2, 0, 1},          {"host over TLS", "job-1", mesh_key, 1, 0, 0},
+        {"recipient", "job-1", mesh_key, 1, 2, 1},     {"rank", "job-1", mesh_key, 7, 0, 1},
+        {"rank over TLS", "job-1", mesh_key, 3, 0, 0}, {"itself", "job-1", mesh_key, 0, 0, 1},
+        {"no rank", "job-1", mesh_key, -1, 0, 0},
     };
     for (size_t i = 0; i < sizeof greetings / sizeof *greetings; i++, strangers++)
-        CHECK(attack_as(port, greetings[i].rank, greetings[i].job, greetings[i].key, greetings[i].to, greetings[i].one_host, &err) == -1,
+        CHECK(attack_as(port, greetings[i].rank, greetings[i].job, greetings[i].key, greetings[i].to,
+                        greetings[i].one_host, &err) == -1,
               "wrong %s", greetings[i].name);
 
     mesh_rank_start(&w->ranks[1]);
@@ -206,7 +216,8 @@ TEST(strangers)
     CHECK(w->ranks[0].stats.refused == strangers, "%d, not %d", w->ranks[0].stats.refused, strangers);
     CHECK(w->ranks[0].stats.shared_memory == 1 && w->ranks[0].stats.tls == 1);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     CHECK(connect(fd, (const struct sockaddr *)&to, sizeof to) != 0); /* nothing listens any more */
     close(fd);
     free(w);

@@ -1,5 +1,5 @@
-/* Ranks with two threads that exchange at once, each within another group: the bytes arrive, a failure of one ends both on all ranks with its
- * cause, and what would share a connection is refused. */
+/* Ranks with two threads that exchange at once, each within another group: the bytes arrive, a failure of one ends both
+ * on all ranks with its cause, and what would share a connection is refused. */
 #include "tests/unit/mesh_fixture.h"
 #include "tests/unit/mesh_messages.h"
 #include "tests/unit/tap.h"
@@ -54,7 +54,8 @@ static int run_both(struct rp_comm *c, void *arg, struct rp_err *err)
         *err = failed ? *err : s.err;
         return -1;
     }
-    CHECK(c->count.sent_in[RP_GROUP_DATA] == 0 && s.comm->count.sent_in[RP_GROUP_DATA] == s.comm->count.sent_bytes && s.comm->count.sent_bytes > 0,
+    CHECK(c->count.sent_in[RP_GROUP_DATA] == 0 && s.comm->count.sent_in[RP_GROUP_DATA] == s.comm->count.sent_bytes &&
+              s.comm->count.sent_bytes > 0,
           "bytes of one thread count for the other");
     CHECK(s.comm->count.wait_ns <= s.comm->count.exchange_ns, "it waited longer than it exchanged");
     return rp_comm_barrier(c, RP_GROUP_WORLD, err); /* and the world's connections still have their order */
@@ -107,8 +108,10 @@ static int wait_for_ever(struct rp_comm *c, void *arg, struct rp_err *err)
     RP_BUG_IF(pthread_create(&thread, NULL, second_thread, &s) != 0);
     const int failed = move_one(c, RP_GROUP_TENSOR, 0, 1, err); /* which nobody sends */
     pthread_join(thread, NULL);
-    CHECK(failed && (s.result < 0 || c->rank[RP_GROUP_WORLD] == 0), "rank %d: %s, and %s", c->rank[RP_GROUP_WORLD], err->msg, s.err.msg);
-    CHECK(c->lost == s.comm->lost || s.comm->lost == -1, "rank %d lost %d, its second thread %d", c->rank[RP_GROUP_WORLD], c->lost, s.comm->lost);
+    CHECK(failed && (s.result < 0 || c->rank[RP_GROUP_WORLD] == 0), "rank %d: %s, and %s", c->rank[RP_GROUP_WORLD],
+          err->msg, s.err.msg);
+    CHECK(c->lost == s.comm->lost || s.comm->lost == -1, "rank %d lost %d, its second thread %d",
+          c->rank[RP_GROUP_WORLD], c->lost, s.comm->lost);
     struct rp_err again;
     CHECK(move_one(c, RP_GROUP_TENSOR, 0, 1, &again) < 0, "rank %d exchanges after a failure", c->rank[RP_GROUP_WORLD]);
     return failed;
@@ -124,7 +127,8 @@ TEST(failure_of_the_second_thread)
         CHECK((double)(rp_now_ns() - start) < 5e9, "%.1f s", (double)(rp_now_ns() - start) * 1e-9);
         for (int k = 0; k < 4; k++) { /* rank 2 was sent 5 bytes where it expected 6: it knows, or heard of it */
             const struct rp_err *e = &w->ranks[k].err;
-            CHECK(w->ranks[k].result < 0 && e->code == RP_MISMATCH && strstr(e->msg, " 5 ") && strstr(e->msg, " 6") && strstr(e->msg, "rank 2"),
+            CHECK(w->ranks[k].result < 0 && e->code == RP_MISMATCH && strstr(e->msg, " 5 ") && strstr(e->msg, " 6") &&
+                      strstr(e->msg, "rank 2"),
                   "rank %d: %s", k, e->msg);
         }
         free(w);

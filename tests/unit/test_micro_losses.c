@@ -1,4 +1,5 @@
-/* Losses of single micro-batches: recorded, joined over ranks, equal to the step's loss in the mean, and computed again in parts. */
+/* Losses of single micro-batches: recorded, joined over ranks, equal to the step's loss in the mean, and computed again
+ * in parts. */
 /* exhaustive */
 #include "tests/unit/replay_fixture.h"
 
@@ -9,11 +10,13 @@
 
 /* ---- replay of some ---- */
 
-static int replay_micros(struct rp_replay_result *r, const char *steps, int64_t first, const char *init, int64_t micros, struct rp_err *err)
+static int replay_micros(struct rp_replay_result *r, const char *steps, int64_t first, const char *init, int64_t micros,
+                         struct rp_err *err)
 {
     RP_FREE char *from = init ? fx_path(init) : NULL;
     const struct real *x = changed(SETTING);
-    struct rp_replay_opts o = {.first = first, .steps = 1, .micros = micros, .data = x->data, .init = from, .threads = 1};
+    struct rp_replay_opts o = {
+        .first = first, .steps = 1, .micros = micros, .data = x->data, .init = from, .threads = 1};
     *err = (struct rp_err){0};
     return replay_with(r, x->facts, steps, &o, err);
 }
@@ -26,8 +29,8 @@ TEST(some_micro_batches_are_computed_again)
     int seen[MICROS] = {0}, all = 0;
     for (int i = 0; i < 40 && all < MICROS; i++) {
         CHECK(replay_micros(&r, x->steps.data, 0, NULL, 2, &err) == 0, "%s", err.msg);
-        CHECK(!r.diverged && r.micros == 2 && r.of_micros == MICROS && r.steps == 0 && r.start_root, "%lld of %lld", (long long)r.micros,
-              (long long)r.of_micros);
+        CHECK(!r.diverged && r.micros == 2 && r.of_micros == MICROS && r.steps == 0 && r.start_root, "%lld of %lld",
+              (long long)r.micros, (long long)r.of_micros);
         CHECK(r.micro_batch[0] < r.micro_batch[1] && r.micro_batch[1] < MICROS, "which");
         for (int k = 0; k < 2; k++)
             all += !seen[r.micro_batch[k]]++;
@@ -44,9 +47,12 @@ TEST(micro_batches_of_a_later_step_need_its_state)
     CHECK(replay_micros(&r, x->steps.data, 2, "changed.safetensors", 99, &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.micros == MICROS && r.first == 2 && r.start_root, "all of step 2: diverged %d", r.diverged);
     rp_replay_result_fini(&r);
-    CHECK(replay_micros(&r, x->steps.data, 2, NULL, 1, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s", err.msg);
+    CHECK(replay_micros(&r, x->steps.data, 2, NULL, 1, &err) < 0 && err.code == RP_UNAVAILABLE &&
+              strstr(err.msg, "--init"),
+          "%s", err.msg);
     rp_replay_result_fini(&r);
-    CHECK(replay_micros(&r, x->steps.data, 2, "middle.safetensors", 1, &err) == 0 && r.diverged && strcmp(r.quantity, "state_root") == 0,
+    CHECK(replay_micros(&r, x->steps.data, 2, "middle.safetensors", 1, &err) == 0 && r.diverged &&
+              strcmp(r.quantity, "state_root") == 0,
           "the state of another run: %s", err.msg);
     rp_replay_result_fini(&r);
 }
@@ -73,14 +79,16 @@ TEST(a_wrong_loss_of_a_micro_batch_is_named)
     struct rp_err err;
     RP_FREE char *text = swapped(x);
     CHECK(replay_micros(&r, text, 0, NULL, MICROS, &err) == 0, "%s", err.msg);
-    CHECK(r.diverged && r.step == 0 && r.micro == 0 && strcmp(r.quantity, "micro_losses") == 0, "diverged %d, micro-batch %lld", r.diverged,
-          (long long)r.micro);
+    CHECK(r.diverged && r.step == 0 && r.micro == 0 && strcmp(r.quantity, "micro_losses") == 0,
+          "diverged %d, micro-batch %lld", r.diverged, (long long)r.micro);
     RP_JSON *j = rp_replay_json(&r);
-    CHECK(json_integer_value(rp_json_at(j, "divergence/micro_batch")) == 0 && json_integer_value(rp_json_at(j, "micro_batches/of")) == MICROS,
+    CHECK(json_integer_value(rp_json_at(j, "divergence/micro_batch")) == 0 &&
+              json_integer_value(rp_json_at(j, "micro_batches/of")) == MICROS,
           "json");
     rp_replay_result_fini(&r);
     struct rp_replay_opts whole = {.steps = 1, .data = x->data, .threads = 1};
-    CHECK(replay_with(&r, x->facts, text, &whole, &err) == 0 && r.diverged && r.micro == 0, "a whole step: %s", err.msg);
+    CHECK(replay_with(&r, x->facts, text, &whole, &err) == 0 && r.diverged && r.micro == 0, "a whole step: %s",
+          err.msg);
     CHECK(replay_with(&r, x->facts, x->steps.data, &whole, &err) == 0 && !r.diverged, "%s", err.msg);
 }
 
@@ -90,7 +98,8 @@ TEST(a_run_whose_step_is_one_micro_batch_has_no_parts)
     struct rp_err err = {0};
     struct rp_replay_opts o = {.steps = 1, .micros = 1, .data = real()->data, .threads = 1};
     CHECK(!strstr(real()->steps.data, "micro_losses"), "recorded");
-    CHECK(replay_with(&r, real()->facts, real()->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    CHECK(replay_with(&r, real()->facts, real()->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE, "%s",
+          err.msg);
     CHECK(strstr(err.msg, "only one"), "%s", err.msg);
 }
 
@@ -129,8 +138,9 @@ static int parse(struct rp_records *out, int rank, const char *first, const char
 TEST(losses_of_micro_batches_are_read_strictly)
 {
     static const char *const bad[][2] = {
-        {LOSSES, NULL}, {NULL, LOSSES}, {LOSSES, "0x1.8p+2"}, {"", ""}, {LOSSES " ", LOSSES " "}, {" " LOSSES, " " LOSSES},
-        {"0x1.8p+2  0x1.ap+2", LOSSES}, {"0x1.8p+2,0x1.ap+2", LOSSES}, {"6 6.5", LOSSES}, {"0x3p+1 0x1.ap+2", LOSSES},
+        {LOSSES, NULL}, {NULL, LOSSES}, {LOSSES, "0x1.8p+2"}, {"", ""}, {LOSSES " ", LOSSES " "},
+        {" " LOSSES, " " LOSSES}, {"0x1.8p+2  0x1.ap+2", LOSSES}, {"0x1.8p+2,0x1.ap+2", LOSSES}, {"6 6.5", LOSSES},
+        {"0x3p+1 0x1.ap+2", LOSSES},
     };
     struct rp_records rs;
     struct rp_err err;
@@ -140,8 +150,9 @@ TEST(losses_of_micro_batches_are_read_strictly)
     CHECK(parse(&rs, 0, NULL, NULL, &err) == 0 && rs.micros == 0, "%s", err.msg);
     rp_records_fini(&rs);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK(parse(&rs, 0, bad[i][0], bad[i][1], &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "steps/rank0.jsonl:"), "case %zu: %s",
-              i, err.msg);
+        CHECK(parse(&rs, 0, bad[i][0], bad[i][1], &err) < 0 && err.code == RP_MALFORMED &&
+                  strstr(err.msg, "steps/rank0.jsonl:"),
+              "case %zu: %s", i, err.msg);
     CHECK(parse(&rs, 0, "0x1.8p+2 inf", LOSSES, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
     RP_BUF many = {0};
     for (int i = 0; i <= RP_MICRO_LOSSES_STEP; i++)
@@ -153,11 +164,13 @@ TEST(losses_of_micro_batches_are_read_strictly)
     rp_buf_fini(&many);
     for (int i = 0; i < RP_RECORD_LINE_MAX / 17; i++)
         rp_buf_puts(&many, "-0x1.fffffep+127 ");
-    CHECK(parse(&rs, 0, many.data, many.data, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "longer than"), "%s", err.msg);
+    CHECK(parse(&rs, 0, many.data, many.data, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "longer than"),
+          "%s", err.msg);
 }
 
 /* Ranks of so many kinds with the same losses but for one; -1: none. */
-static int join(struct rp_records *all, struct rp_degrees d, const char *losses, int odd, const char *odd_losses, struct rp_err *err)
+static int join(struct rp_records *all, struct rp_degrees d, const char *losses, int odd, const char *odd_losses,
+                struct rp_err *err)
 {
     struct rp_all_ranks a;
     int failed = 0;
@@ -228,7 +241,8 @@ TEST(a_run_with_too_many_micro_batches_records_none_of_them)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rp_recipe r;
         struct rp_err err = {0};
-        CHECK(rp_recipe_parse(&r, text, sizeof text - 1, "y", NULL, (const char **)(uintptr_t)rows[i].settings, rows[i].settings[1] ? 2 : 1, &err) == 0,
+        CHECK(rp_recipe_parse(&r, text, sizeof text - 1, "y", NULL, (const char **)(uintptr_t)rows[i].settings,
+                              rows[i].settings[1] ? 2 : 1, &err) == 0,
               "%s", err.msg);
         CHECK(rp_job_has_micro_losses(&r) == rows[i].has, "case %zu", i);
         rp_recipe_fini(&r);
@@ -244,7 +258,8 @@ TEST(recorded_losses_are_those_of_the_gradient_tree)
     struct rp_err err = {0};
     CHECK(rp_records_parse(&one, x->steps.data, x->steps.size, &err) == 0, "%s", err.msg);
     CHECK(one.micros == MICROS, "%d", one.micros);
-    CHECK(rp_record_micro_losses(&one, &one.r[1])[0] != rp_record_micro_losses(&one, &one.r[1])[1], "equal losses of other samples");
+    CHECK(rp_record_micro_losses(&one, &one.r[1])[0] != rp_record_micro_losses(&one, &one.r[1])[1],
+          "equal losses of other samples");
     rp_all_ranks_init(&a, (struct rp_degrees){1, 1, 1});
     CHECK(rp_all_ranks_add(&a, &all, &one, &err) == 0, "%s", err.msg);
     rp_all_ranks_fini(&a);
@@ -256,21 +271,24 @@ TEST(recorded_losses_are_those_of_the_gradient_tree)
     *digit = *digit == '8' ? 'c' : '8';
     CHECK(rp_records_parse(&one, text, strlen(text), &err) == 0, "%s", err.msg);
     rp_all_ranks_init(&a, (struct rp_degrees){1, 1, 1});
-    CHECK(rp_all_ranks_add(&a, &all, &one, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "step 0"), "%s", err.msg);
+    CHECK(rp_all_ranks_add(&a, &all, &one, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "step 0"), "%s",
+          err.msg);
     rp_all_ranks_fini(&a);
     rp_records_fini(&all);
 }
 
 TEST(a_step_has_as_many_as_its_recipe_gives)
 {
-    static const char text[] = "task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 2, accumulation_steps: 2}\n"
-                               "measure: {warmup_steps: 0, timed_steps: 2, repeats: 1}\n";
+    static const char text[] =
+        "task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 2, accumulation_steps: 2}\n"
+        "measure: {warmup_steps: 0, timed_steps: 2, repeats: 1}\n";
     struct rp_recipe r;
     struct rp_err err = {0};
     CHECK(rp_recipe_parse(&r, text, sizeof text - 1, "y", NULL, NULL, 0, &err) == 0, "%s", err.msg);
     for (int wrong = 0; wrong < 2; wrong++) {
         struct rp_records all = {0};
-        CHECK(join(&all, (struct rp_degrees){1, 1, 1}, wrong ? LOSSES " " LOSSES : LOSSES, -1, NULL, &err) == 0, "%s", err.msg);
+        CHECK(join(&all, (struct rp_degrees){1, 1, 1}, wrong ? LOSSES " " LOSSES : LOSSES, -1, NULL, &err) == 0, "%s",
+              err.msg);
         const int rc = rp_records_match(&all, &r, NULL, 0, &err);
         CHECK(wrong ? rc < 0 && err.code == RP_MISMATCH && strstr(err.msg, "micro_losses") : rc == 0, "%s", err.msg);
         rp_records_fini(&all);

@@ -1,8 +1,9 @@
-/* The whole model's gradient against central differences, with dropout: the masks depend on counters only, so the loss is a smooth
- * function of the parameters.
+/* The whole model's gradient against central differences, with dropout: the masks depend on counters only, so the loss
+ * is a smooth function of the parameters.
  *
- * Tolerance: the loss (about 5) carries about 1e-6 of rounding; steps are chosen so that it changes by about 2e-2, which leaves
- * 1e-4 of noise, and the third derivative a little more: 1 % is ten times what is seen, and no wrong factor or lost term hides in it. */
+ * Tolerance: the loss (about 5) carries about 1e-6 of rounding; steps are chosen so that it changes by about 2e-2,
+ * which leaves 1e-4 of noise, and the third derivative a little more: 1 % is ten times what is seen, and no wrong
+ * factor or lost term hides in it. */
 #include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
 
@@ -45,14 +46,15 @@ static void check_tensor(struct rp_train *m, const struct rp_tensor *t, float *g
     for (size_t i = 0; i < n; i++)
         d[i] = (double)g[i] / norm;
     double seen = difference(m, w, keep, d, n, 1e-2 / (norm > 0.2 ? norm : 0.2));
-    CHECK(fabs(seen - norm) <= 0.01 * norm + 3e-5, "%s: along the gradient %.6g, by differences %.6g", t->name, norm, seen);
+    CHECK(fabs(seen - norm) <= 0.01 * norm + 3e-5, "%s: along the gradient %.6g, by differences %.6g", t->name, norm,
+          seen);
     for (int k = 0; k < 3; k++) {
         size_t i = (size_t)k * (n - 1) / 2;
         memset(d, 0, n * sizeof *d);
         d[i] = 1;
         seen = difference(m, w, keep, d, n, 2e-2);
-        CHECK(fabs(seen - (double)g[i]) <= 0.02 * fabs((double)g[i]) + 2e-4, "%s[%zu]: %.6g, by differences %.6g", t->name, i,
-              (double)g[i], seen);
+        CHECK(fabs(seen - (double)g[i]) <= 0.02 * fabs((double)g[i]) + 2e-4, "%s[%zu]: %.6g, by differences %.6g",
+              t->name, i, (double)g[i], seen);
     }
     free(keep);
     free(d);

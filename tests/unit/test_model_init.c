@@ -11,8 +11,8 @@ static void open_model(struct noise_train *n, const char *settings)
     char yaml[400];
     struct rp_err err;
     snprintf(yaml, sizeof yaml,
-             "workload: resnet50\nmodel: {width: 16, blocks: \"1,1,1,1\", num_classes: 50, initializer_range: 0.01, %s}\ntask: "
-             "{image_size: 16}\n"
+             "workload: resnet50\nmodel: {width: 16, blocks: \"1,1,1,1\", num_classes: 50, initializer_range: 0.01, "
+             "%s}\ntask: {image_size: 16}\n"
              "train: {batch_size: 2}\noptimizer: {name: sgd}\n",
              settings);
     noise_train_open(n, yaml, &err);
@@ -42,14 +42,18 @@ static struct moments moments_of(const struct noise_train *n, const char *name, 
     return m;
 }
 
-/* Cut at 2 deviations a normal distribution has 0.8796 of its deviation, and TensorFlow divides by that. layer4.0.conv2: 128 x 3 x 3 x 128.
+/* Cut at 2 deviations a normal distribution has 0.8796 of its deviation, and TensorFlow divides by that.
+ * layer4.0.conv2: 128 x 3 x 3 x 128.
  */
 TEST(convolutions_have_the_deviation_of_their_fan)
 {
     static const struct {
         const char *init;
         int fan, cut;
-    } cases[] = {{"fan_in", 9 * 128, 0}, {"truncated_fan_in", 9 * 128, 1}, {"fan_out", 9 * 128, 0}, {"truncated_fan_out", 9 * 128, 1}};
+    } cases[] = {{"fan_in", 9 * 128, 0},
+                 {"truncated_fan_in", 9 * 128, 1},
+                 {"fan_out", 9 * 128, 0},
+                 {"truncated_fan_out", 9 * 128, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct noise_train n;
         char settings[60];
@@ -59,9 +63,10 @@ TEST(convolutions_have_the_deviation_of_their_fan)
         open_model(&n, settings);
         const struct moments m = moments_of(&n, "layer4.0.conv2.weight", &w, &index);
         const double want = sqrt(2.0 / cases[i].fan), cut = 2 * want / 0.87962566103423978;
-        CHECK(fabs(m.deviation / want - 1) < 0.01 && fabs(m.mean) < 0.01 * want, "%s: %g, not %g", cases[i].init, m.deviation, want);
-        CHECK(cases[i].cut ? m.largest <= cut * (1 + 1e-6) && m.largest > 0.999 * cut : m.largest > 1.2 * cut, "%s: up to %g",
-              cases[i].init, m.largest);
+        CHECK(fabs(m.deviation / want - 1) < 0.01 && fabs(m.mean) < 0.01 * want, "%s: %g, not %g", cases[i].init,
+              m.deviation, want);
+        CHECK(cases[i].cut ? m.largest <= cut * (1 + 1e-6) && m.largest > 0.999 * cut : m.largest > 1.2 * cut,
+              "%s: up to %g", cases[i].init, m.largest);
         noise_train_close(&n);
     }
 }
@@ -83,7 +88,8 @@ TEST(the_classifier_is_pytorchs)
             uint32_t x[4] = {(uint32_t)(i / 4), 0, RP_PHILOX_INIT, (uint32_t)index};
             rp_philox(x, (uint64_t)n.recipe.seed_init);
             const double exact = bound * ((double)(x[i % 4] >> 8) + 0.5 - (1 << 23)) / (1 << 23);
-            if (!CHECK(fabs((double)w[i] - exact) < 1e-7 * bound, "%s[%zu]: %g, not %g", names[k], i, (double)w[i], exact))
+            if (!CHECK(fabs((double)w[i] - exact) < 1e-7 * bound, "%s[%zu]: %g, not %g", names[k], i, (double)w[i],
+                       exact))
                 break;
         }
     }

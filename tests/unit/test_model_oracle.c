@@ -1,9 +1,9 @@
 /* The model and both optimizers against PyTorch in double precision: tests/vectors/oracle/bert_small.safetensors, which
  * tests/oracle/bert_vectors.py makes (`make oracle`).
  *
- * Tolerances are what strict fp32 needs against double, with room of about four over what is seen: losses 2e-6 of their value; a
- * gradient tensor 6e-6 of its largest element (of 0.01 where it is rounding noise: the key bias); after twenty steps a parameter
- * 4e-6 of the largest element of its tensor, losses on the way 2e-6 and norms 1e-5 of their value. */
+ * Tolerances are what strict fp32 needs against double, with room of about four over what is seen: losses 2e-6 of their
+ * value; a gradient tensor 6e-6 of its largest element (of 0.01 where it is rounding noise: the key bias); after twenty
+ * steps a parameter 4e-6 of the largest element of its tensor, losses on the way 2e-6 and norms 1e-5 of their value. */
 #include "train/safetensors.h"
 #include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
@@ -84,8 +84,8 @@ TEST(losses_and_gradients)
         struct rp_losses l;
         CHECK(rp_train_forward(f.t, i, 0, f.t->gradient[0], &l, &err) == 0, "%s", err.msg);
         for (int k = 0; k < 2; k++)
-            CHECK(fabsf(l.part[k] - losses[2 * i + k]) <= 2e-6f * l.part[k], "micro-batch %d, part %d: %.8g, expected %.8g", i, k,
-                  l.part[k], losses[2 * i + k]);
+            CHECK(fabsf(l.part[k] - losses[2 * i + k]) <= 2e-6f * l.part[k],
+                  "micro-batch %d, part %d: %.8g, expected %.8g", i, k, l.part[k], losses[2 * i + k]);
     }
     free(losses);
     CHECK(rp_train_gradient(f.t, 0, &sum, &err) == 0, "%s", err.msg);
@@ -120,10 +120,10 @@ static void train(int lamb, const char *prefix)
     for (int step = 0; step < STEPS; step++) {
         struct rp_step_result s;
         CHECK(rp_train_step(f.t, step, &s, &err) == 0, "%s", err.msg);
-        CHECK(fabsf(s.loss - record[2 * step]) <= 2e-6f * s.loss, "%s step %d: loss %.8g, expected %.8g", prefix, step, s.loss,
-              record[2 * step]);
-        CHECK(fabsf(s.grad_norm - record[2 * step + 1]) <= 1e-5f * s.grad_norm, "%s step %d: norm %.8g, expected %.8g", prefix, step,
-              s.grad_norm, record[2 * step + 1]);
+        CHECK(fabsf(s.loss - record[2 * step]) <= 2e-6f * s.loss, "%s step %d: loss %.8g, expected %.8g", prefix, step,
+              s.loss, record[2 * step]);
+        CHECK(fabsf(s.grad_norm - record[2 * step + 1]) <= 1e-5f * s.grad_norm, "%s step %d: norm %.8g, expected %.8g",
+              prefix, step, s.grad_norm, record[2 * step + 1]);
     }
     for (int i = 0; i < f.t->state.weights->n; i++) {
         const struct rp_tensor *t = &f.t->state.weights->t[i];

@@ -21,12 +21,14 @@ TEST(parameters_of_bert_base)
     struct rp_err err = {0};
     base_recipe(&r);
     CHECK(rp_train_size(&plan, &r, NULL, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
-    CHECK(plan.parameters == 110106428, "BERT-base has 110106428 parameters with both heads, not %llu", (unsigned long long)plan.parameters);
+    CHECK(plan.parameters == 110106428, "BERT-base has 110106428 parameters with both heads, not %llu",
+          (unsigned long long)plan.parameters);
     CHECK(plan.total > 4e9 && plan.total < 4.5e9, "base b32 s128 plans %.2f GB", (double)plan.total * 1e-9);
-    /* forward products of base s128 with 20 predictions, by hand: 12 layers * 128 tokens * (8*768^2 + 4*768*3072 + 4*128*768),
-     * 20 * (2*768^2 + 2*768*30522), 2*768^2 + 4*768 */
-    CHECK(plan.flops_per_sample == 3 * (12 * 128 * (4718592.0 + 9437184.0 + 393216.0) + 20 * (1179648.0 + 46881792.0) + 1182720.0), "%.0f",
-          plan.flops_per_sample);
+    /* forward products of base s128 with 20 predictions, by hand: 12 layers * 128 tokens * (8*768^2 + 4*768*3072 +
+     * 4*128*768), 20 * (2*768^2 + 2*768*30522), 2*768^2 + 4*768 */
+    CHECK(plan.flops_per_sample ==
+              3 * (12 * 128 * (4718592.0 + 9437184.0 + 393216.0) + 20 * (1179648.0 + 46881792.0) + 1182720.0),
+          "%.0f", plan.flops_per_sample);
     CHECK(!plan.hardware_flops_formula, "BERT computes nothing again");
     rp_recipe_fini(&r);
 }
@@ -46,18 +48,20 @@ TEST(gpt_report_by_hand)
         if (rc < 0)
             continue;
         cases++;
-        const double l = (double)r.model_num_hidden_layers, h = (double)r.model_hidden_size, v = (double)r.model_padded_vocab_size, s = 2048;
+        const double l = (double)r.model_num_hidden_layers, h = (double)r.model_hidden_size,
+                     v = (double)r.model_padded_vocab_size, s = 2048;
         const double attention = 2 * h * s * (s + 1), model = 3 * (l * (24 * s * h * h + attention) + 2 * s * h * v);
         const double again[] = {0, l * attention, l * (16 * s * h * h + attention)};
         for (int mode = 0; mode < RP_RECOMPUTE_COUNT; mode++) {
             struct rp_plan plan;
             r.train_recompute = mode;
-            CHECK(rp_train_size(&plan, &r, NULL, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s", err.msg);
+            CHECK(rp_train_size(&plan, &r, NULL, &reference_backend, &(struct rp_device_opts){0}, &err) == 0, "%s",
+                  err.msg);
             CHECK((double)plan.parameters == l * (12 * h * h + 13 * h) + (v + s) * h + 2 * h, "%s: %llu", names[i].name,
                   (unsigned long long)plan.parameters);
             CHECK(plan.flops_per_sample == model, "%s: %.0f", names[i].name, plan.flops_per_sample);
-            CHECK(plan.hardware_flops_per_sample == model + again[mode] && plan.hardware_flops_formula, "%s, mode %d: %.0f",
-                  names[i].name, mode, plan.hardware_flops_per_sample);
+            CHECK(plan.hardware_flops_per_sample == model + again[mode] && plan.hardware_flops_formula,
+                  "%s, mode %d: %.0f", names[i].name, mode, plan.hardware_flops_per_sample);
         }
         rp_recipe_fini(&r);
     }
@@ -88,10 +92,12 @@ TEST(query_key_value_are_one_matrix)
         size_t first[2] = {0};
         for (int k = 0; k < 3; k++)
             for (int bias = 0; bias < 2; bias++) {
-                snprintf(name, sizeof name, "bert.encoder.layer.%d.attention.self.%s.%s", l, parts[k], bias ? "bias" : "weight");
+                snprintf(name, sizeof name, "bert.encoder.layer.%d.attention.self.%s.%s", l, parts[k],
+                         bias ? "bias" : "weight");
                 const struct rp_tensor *t = weight(f.t, name);
                 first[bias] = k ? first[bias] : t->offset;
-                CHECK(t->offset == first[bias] + (size_t)k * (bias ? 10 : 100) * sizeof(float), "%s at %zu", name, t->offset);
+                CHECK(t->offset == first[bias] + (size_t)k * (bias ? 10 : 100) * sizeof(float), "%s at %zu", name,
+                      t->offset);
                 CHECK(t->layer == l + 1 && t->stage == l + 1 && t->shard == 1, "%s", name);
             }
         CHECK(first[0] % 64 == 0 && first[1] % 64 == 0, "layer %d", l);
@@ -115,14 +121,17 @@ TEST(lists_of_tensors)
     rp_tensors_end(&l);
     char name[RP_TENSOR_NAME];
     CHECK_STR(rp_tensor_name(name, &l.t[0]), "layer 7 a");
-    CHECK(rp_tensors_find(&l, "layer 7 a") == 0 && rp_tensors_find(&l, "c") == 2 && rp_tensors_find(&l, "layer %d a") == -1, "found");
+    CHECK(rp_tensors_find(&l, "layer 7 a") == 0 && rp_tensors_find(&l, "c") == 2 &&
+              rp_tensors_find(&l, "layer %d a") == -1,
+          "found");
     CHECK(rp_tensor_dims(&l.t[0]) == 2 && rp_tensor_bytes(&l.t[0]) == 60 && rp_tensor_bytes(&l.t[1]) == 7, "sizes");
     CHECK(l.t[1].offset == 64 && l.t[2].offset == 129 && l.bytes == 192 && l.elements == 24, "offsets");
     rp_tensors_bind(&l, block, 0);
     CHECK((void *)a[0] == block && b == block + 64 && (unsigned char *)c == block + 129, "bound");
     l.n = 1;
     rp_tensors_bind(&l, block + 1, (char *)&a[1] - (char *)&a[0]);
-    CHECK((unsigned char *)a[1] == block + 1 && (void *)a[0] == block, "a copy's pointers are set, and not those that were declared");
+    CHECK((unsigned char *)a[1] == block + 1 && (void *)a[0] == block,
+          "a copy's pointers are set, and not those that were declared");
     CHECK(rp_tensors_largest(&l) == 60, "largest");
     rp_tensors_fini(&l);
 }
@@ -133,12 +142,14 @@ TEST(learning_rate)
         enum rp_decay decay;
         int64_t warmup, t;
         double share; /* of the peak */
-    } cases[] = {{RP_DECAY_linear, 4, 1, 0.25}, {RP_DECAY_linear, 4, 4, 1},       {RP_DECAY_linear, 4, 8, 0.5},   {RP_DECAY_linear, 4, 16, 0},
-                 {RP_DECAY_linear, 4, 1000, 0}, {RP_DECAY_linear, 0, 1, 1 - 1 / 16.0}, {RP_DECAY_sqrt, 4, 12, 0.5}, {RP_DECAY_square, 4, 8, 0.25},
-                 {RP_DECAY_constant, 4, 1000, 1}, {RP_DECAY_constant, 4, 2, 0.5}};
+    } cases[] = {{RP_DECAY_linear, 4, 1, 0.25}, {RP_DECAY_linear, 4, 4, 1},    {RP_DECAY_linear, 4, 8, 0.5},
+                 {RP_DECAY_linear, 4, 16, 0},   {RP_DECAY_linear, 4, 1000, 0}, {RP_DECAY_linear, 0, 1, 1 - 1 / 16.0},
+                 {RP_DECAY_sqrt, 4, 12, 0.5},   {RP_DECAY_square, 4, 8, 0.25}, {RP_DECAY_constant, 4, 1000, 1},
+                 {RP_DECAY_constant, 4, 2, 0.5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct rp_optim o = {.lr = 1e-4, .warmup = cases[i].warmup, .total = 16, .decay = cases[i].decay};
-        CHECK(rp_learning_rate(&o, cases[i].t) == 1e-4 * cases[i].share, "case %zu: %g", i, rp_learning_rate(&o, cases[i].t));
+        CHECK(rp_learning_rate(&o, cases[i].t) == 1e-4 * cases[i].share, "case %zu: %g", i,
+              rp_learning_rate(&o, cases[i].t));
     }
 }
 
@@ -224,7 +235,8 @@ TEST(state_root_finds_every_tensor)
         root_of(m, after, &changed);
         CHECK(strcmp(before, after) != 0, "a bit of %s does not reach the root", e.name);
         json_object_foreach(changed, name, hex)
-            CHECK(json_equal(hex, json_object_get(old, name)) == (strcmp(name, e.name) != 0), "%s changed with %s", name, e.name);
+            CHECK(json_equal(hex, json_object_get(old, name)) == (strcmp(name, e.name) != 0), "%s changed with %s",
+                  name, e.name);
         *last = keep;
     }
     root_of(m, after, NULL);
@@ -315,13 +327,15 @@ TEST(stops_between_layers)
     struct fixture f;
     struct rp_train *m = open_small(&f);
     struct rp_losses s;
-    for (int n = 0; n < 8; n++) { /* two layers forward, the gradient of the logits, two halves of two layers backward */
+    /* two layers forward, the gradient of the logits, two halves of two layers backward */
+    for (int n = 0; n < 8; n++) {
         struct rp_err err = {0};
         int left = n;
         m->net->alive = stop_after;
         m->net->alive_arg = &left;
         int status = rp_train_gradient(m, 0, &s, &err);
-        CHECK(n < 7 ? status < 0 && err.code == RP_INTERRUPTED : status == 0, "asked to stop at call %d: %d", n, status);
+        CHECK(n < 7 ? status < 0 && err.code == RP_INTERRUPTED : status == 0, "asked to stop at call %d: %d", n,
+              status);
     }
     fixture_fini(&f);
 }

@@ -1,5 +1,6 @@
-/* Learning-rate schedules, and whole steps of SGD and LARS over a list of tensors, against the formulas as PyTorch, the published scripts
- * and MLPerf's reference write them, in double. tests/ops/test_image_math.c has the update of one tensor. */
+/* Learning-rate schedules, and whole steps of SGD and LARS over a list of tensors, against the formulas as PyTorch, the
+ * published scripts and MLPerf's reference write them, in double. tests/ops/test_image_math.c has the update of one
+ * tensor. */
 #include "base/buf.h"
 #include "tests/unit/noise_images.h"
 #include "tests/unit/tap.h"
@@ -19,7 +20,8 @@ TEST(cosine_of_a_half_turn)
 {
     double worst = 0;
     for (int i = 0; i <= 20000; i++) {
-        const double x = i / 20000.0, error = fabs(rp_cos_pi(x) - (double)cosl(3.14159265358979323846264L * (long double)x));
+        const double x = i / 20000.0,
+                     error = fabs(rp_cos_pi(x) - (double)cosl(3.14159265358979323846264L * (long double)x));
         worst = error > worst ? error : worst;
     }
     CHECK(worst < 2.5e-16, "%g", worst);
@@ -31,30 +33,36 @@ TEST(cosine_by_step)
 {
     enum { WARMUP = 7, TOTAL = 61 };
     for (int low = 0; low < 2; low++) {
-        const struct rp_optim o = {.lr = 0.256, .min_lr = low ? 0.01 : 0, .warmup = WARMUP, .total = TOTAL, .decay = RP_DECAY_cosine};
+        const struct rp_optim o = {
+            .lr = 0.256, .min_lr = low ? 0.01 : 0, .warmup = WARMUP, .total = TOTAL, .decay = RP_DECAY_cosine};
         for (int t = 1; t <= TOTAL + 5; t++) {
-            double want =
-                t <= WARMUP ? o.lr * t / WARMUP : o.min_lr + (o.lr - o.min_lr) * 0.5 * (1 + cos(pi * (t - WARMUP) / (TOTAL - WARMUP)));
+            double want = t <= WARMUP
+                              ? o.lr * t / WARMUP
+                              : o.min_lr + (o.lr - o.min_lr) * 0.5 * (1 + cos(pi * (t - WARMUP) / (TOTAL - WARMUP)));
             want = t > TOTAL ? o.min_lr : want;
-            CHECK(is_near(rp_learning_rate(&o, t), want, 1e-16), "t %d: %.17g, not %.17g", t, rp_learning_rate(&o, t), want);
+            CHECK(is_near(rp_learning_rate(&o, t), want, 1e-16), "t %d: %.17g, not %.17g", t, rp_learning_rate(&o, t),
+                  want);
         }
     }
     const struct rp_optim cold = {.lr = 1, .total = 10, .decay = RP_DECAY_cosine};
-    CHECK(is_near(rp_learning_rate(&cold, 5), 0.5, 1e-15) && rp_learning_rate(&cold, 10) == 0 && rp_learning_rate(&cold, 11) == 0);
+    CHECK(is_near(rp_learning_rate(&cold, 5), 0.5, 1e-15) && rp_learning_rate(&cold, 10) == 0 &&
+          rp_learning_rate(&cold, 11) == 0);
 }
 
-/* lr_cosine_policy of DeepLearningExamples: epoch e from 0, (e + 1) / W in warm-up, then cosine of (e - W) / (E - W). */
+/* lr_cosine_policy of DeepLearningExamples: epoch e from 0, (e + 1) / W in warm-up, then cosine of (e - W) / (E -
+ * W). */
 TEST(cosine_by_whole_epoch)
 {
     enum { STEPS = 13, WARMUP = 3, EPOCHS = 20 };
-    const struct rp_optim o = {
-        .lr = 2.048, .warmup = WARMUP * STEPS, .total = EPOCHS * STEPS, .decay = RP_DECAY_cosine, .epoch = STEPS, .whole_epochs = 1};
+    const struct rp_optim o = {.lr = 2.048, .warmup = WARMUP * STEPS, .total = EPOCHS * STEPS, .decay = RP_DECAY_cosine,
+                               .epoch = STEPS, .whole_epochs = 1};
     for (int t = 1; t <= (EPOCHS + 2) * STEPS; t++) {
         const int e = (t - 1) / STEPS;
         const double want = e < WARMUP   ? 2.048 * (e + 1) / WARMUP
                             : e < EPOCHS ? 0.5 * (1 + cos(pi * (e - WARMUP) / (EPOCHS - WARMUP))) * 2.048
                                          : 0;
-        CHECK(is_near(rp_learning_rate(&o, t), want, 1e-15), "t %d: %.17g, not %.17g", t, rp_learning_rate(&o, t), want);
+        CHECK(is_near(rp_learning_rate(&o, t), want, 1e-15), "t %d: %.17g, not %.17g", t, rp_learning_rate(&o, t),
+              want);
     }
 }
 
@@ -67,23 +75,27 @@ TEST(steps_of_ten)
         o.warmup = warm ? WARMUP : 0;
         for (int t = 1; t <= 6 * EACH * STEPS; t++) {
             const double want = t <= o.warmup ? 0.1 * t / WARMUP : 0.1 * pow(0.1, (t - 1) / STEPS / EACH);
-            CHECK(is_near(rp_learning_rate(&o, t), want, 1e-15 * want), "t %d: %.17g, not %.17g", t, rp_learning_rate(&o, t), want);
+            CHECK(is_near(rp_learning_rate(&o, t), want, 1e-15 * want), "t %d: %.17g, not %.17g", t,
+                  rp_learning_rate(&o, t), want);
         }
     }
-    CHECK(rp_learning_rate(&o, EACH * STEPS) == 0.1 && rp_learning_rate(&o, EACH * STEPS + 1) == 0.01, "between epochs 30 and 31");
+    CHECK(rp_learning_rate(&o, EACH * STEPS) == 0.1 && rp_learning_rate(&o, EACH * STEPS + 1) == 0.01,
+          "between epochs 30 and 31");
     CHECK(rp_learning_rate(&o, (int64_t)1 << 40) == 0, "it ends");
 }
 
-/* MLPerf's PolynomialDecayWithWarmup: lr s / W for s <= W, then (lr - end) (1 - min(s - W, D) / D)^2 + end, D = steps - W + 1; its steps
- * are one fewer than ours, and schedule.total_steps is its last plus 1. */
+/* MLPerf's PolynomialDecayWithWarmup: lr s / W for s <= W, then (lr - end) (1 - min(s - W, D) / D)^2 + end, D = steps -
+ * W + 1; its steps are one fewer than ours, and schedule.total_steps is its last plus 1. */
 TEST(quadratic_from_the_end_of_warm_up)
 {
     enum { WARMUP = 1570, STEPS = 29045 };
-    const struct rp_optim o = {.lr = 7.4, .min_lr = 1e-4, .warmup = WARMUP, .total = STEPS + 1, .decay = RP_DECAY_quadratic};
+    const struct rp_optim o = {
+        .lr = 7.4, .min_lr = 1e-4, .warmup = WARMUP, .total = STEPS + 1, .decay = RP_DECAY_quadratic};
     for (int s = 1; s <= STEPS + 10; s++) {
         const double all = STEPS - WARMUP + 1, at = s - WARMUP < all ? s - WARMUP : all, left = 1 - at / all;
         const double want = s <= WARMUP ? 7.4 * s / WARMUP : (7.4 - 1e-4) * (left * left) + 1e-4;
-        if (!CHECK(is_near(rp_learning_rate(&o, s), want, 4e-15), "step %d: %.17g, not %.17g", s, rp_learning_rate(&o, s), want))
+        if (!CHECK(is_near(rp_learning_rate(&o, s), want, 4e-15), "step %d: %.17g, not %.17g", s,
+                   rp_learning_rate(&o, s), want))
             break;
     }
 }
@@ -97,16 +109,16 @@ TEST(polynomials_from_step_0)
     } kinds[] = {{RP_DECAY_constant, 0}, {RP_DECAY_sqrt, 0.5}, {RP_DECAY_linear, 1}, {RP_DECAY_square, 2}};
     for (int k = 0; k < 4; k++)
         for (int epoch = 1; epoch <= 4; epoch += 3) {
-            const struct rp_optim o = {
-                .lr = 0.3, .warmup = 8, .total = 40, .decay = kinds[k].decay, .epoch = epoch, .whole_epochs = epoch > 1};
+            const struct rp_optim o = {.lr = 0.3, .warmup = 8, .total = 40, .decay = kinds[k].decay, .epoch = epoch,
+                                       .whole_epochs = epoch > 1};
             for (int t = 1; t < 50; t++) {
                 const double now = o.whole_epochs ? (t - 1) / epoch : t, all = 40.0 / epoch, warm = 8.0 / epoch;
                 const int warming = o.whole_epochs ? now < warm : now <= warm;
                 const double want = warming                            ? 0.3 * (now + o.whole_epochs) / warm
                                     : now >= all && kinds[k].power > 0 ? 0
                                                                        : 0.3 * pow(1 - now / all, kinds[k].power);
-                CHECK(is_near(rp_learning_rate(&o, t), want, 1e-16), "power %g, t %d: %.17g, not %.17g", kinds[k].power, t,
-                      rp_learning_rate(&o, t), want);
+                CHECK(is_near(rp_learning_rate(&o, t), want, 1e-16), "power %g, t %d: %.17g, not %.17g", kinds[k].power,
+                      t, rp_learning_rate(&o, t), want);
             }
         }
 }
@@ -138,7 +150,8 @@ static void world_open(struct world *s, const char *yaml)
     *s = (struct world){0};
     CHECK(rp_recipe_parse(&s->recipe, yaml, strlen(yaml), "world.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
     for (int i = 0; i < WEIGHTS; i++)
-        rp_tensors_add(&s->list, &(struct rp_tensor){.name = weights[i].name, .at = &(float *){NULL}, .dim = {weights[i].n}});
+        rp_tensors_add(&s->list,
+                       &(struct rp_tensor){.name = weights[i].name, .at = &(float *){NULL}, .dim = {weights[i].n}});
     rp_tensors_end(&s->list);
     s->x = (struct rp_trained){.dev = fixture_device("reference", 1, 1, 1),
                                .optimizer = rp_optimizer_of(&s->recipe),
@@ -217,7 +230,8 @@ static void compare_world(const struct world *s, int t, double most)
     }
 }
 
-/* torch.optim.SGD: grad += decay * w; buf = momentum * buf + grad; grad = nesterov ? grad + momentum * buf : buf; w -= lr * grad. */
+/* torch.optim.SGD: grad += decay * w; buf = momentum * buf + grad; grad = nesterov ? grad + momentum * buf : buf; w -=
+ * lr * grad. */
 static void torch_sgd(struct world *s, int i, double lr, double momentum, int nesterov, double decay, double clip)
 {
     for (long k = 0; k < weights[i].n; k++) {
@@ -235,18 +249,20 @@ TEST(sgd_as_pytorch_and_its_exemptions)
         char yaml[512];
         struct world s;
         snprintf(yaml, sizeof yaml,
-                 "workload: resnet50\noptimizer: {name: sgd, learning_rate: 0.2, momentum: 0.875, nesterov: %s, weight_decay: 0.05, "
-                 "clip_norm: %s,"
-                 " weight_decay_form: %s, exclude_from_weight_decay: [%s]}\nschedule: {warmup_steps: 2, total_steps: 10, decay: cosine}\n",
-                 nesterov ? "true" : "false", clipped ? "3" : "0", variant & 1 ? "loss" : "decay", all ? "" : "bn, bias");
+                 "workload: resnet50\noptimizer: {name: sgd, learning_rate: 0.2, momentum: 0.875, nesterov: %s, "
+                 "weight_decay: 0.05, clip_norm: %s, weight_decay_form: %s, exclude_from_weight_decay: "
+                 "[%s]}\nschedule: {warmup_steps: 2, total_steps: 10, decay: cosine}\n",
+                 nesterov ? "true" : "false", clipped ? "3" : "0", variant & 1 ? "loss" : "decay",
+                 all ? "" : "bn, bias");
         world_open(&s, yaml);
         for (int t = 1; t <= STEPS; t++) {
             struct rp_err err;
             float norm;
             const double want = draw_gradients(&s), clip = clipped && want > 3 ? 3 / want : 1;
             const double lr = t <= 2 ? 0.1 * t : 0.1 * (1 + cos(pi * (t - 2) / 8));
-            CHECK(rp_global_norm(&norm, &s.x, 1.0f, 1.0f / MICROS, &err) == 0 && is_near((double)norm, want, 1e-6 * want), "norm %g, not %g",
-                  (double)norm, want);
+            CHECK(rp_global_norm(&norm, &s.x, 1.0f, 1.0f / MICROS, &err) == 0 &&
+                      is_near((double)norm, want, 1e-6 * want),
+                  "norm %g, not %g", (double)norm, want);
             CHECK(want > 4, "it is clipped where it can be");
             for (int i = 0; i < WEIGHTS; i++) /* the shortcut's norm has a name without bn: it decays */
                 torch_sgd(&s, i, lr, 0.875, nesterov, !all && (i == 1 || i == 4) ? 0 : 0.05, clip);
@@ -257,13 +273,13 @@ TEST(sgd_as_pytorch_and_its_exemptions)
     }
 }
 
-/* MLPerf's LARSOptimizer: trust = eeta |w| / (|g| + decay |w| + epsilon) where both norms are above 0, else 1; grad += decay w;
- * accum = momentum accum + lr trust grad; w -= accum, or with Nesterov lr trust grad + momentum accum. Names of the skip list: trust 1, no
- * decay. Ours keeps -accum. */
+/* MLPerf's LARSOptimizer: trust = eeta |w| / (|g| + decay |w| + epsilon) where both norms are above 0, else 1; grad +=
+ * decay w; accum = momentum accum + lr trust grad; w -= accum, or with Nesterov lr trust grad + momentum accum. Names
+ * of the skip list: trust 1, no decay. Ours keeps -accum. */
 static void mlperf_lars(struct world *s, int i, double lr, double momentum, int nesterov, int skipped)
 {
-    const double nw = norm_of(s->w[i], weights[i].n), ng = norm_of(s->g[i], weights[i].n), decay = skipped ? 0 : 2e-4, eeta = 0.001,
-                 epsilon = 1e-6;
+    const double nw = norm_of(s->w[i], weights[i].n), ng = norm_of(s->g[i], weights[i].n), decay = skipped ? 0 : 2e-4,
+                 eeta = 0.001, epsilon = 1e-6;
     const double rate = !skipped && nw > 0 && ng > 0 ? lr * (eeta * nw / (ng + decay * nw + epsilon)) : lr;
     for (long k = 0; k < weights[i].n; k++) {
         const double grad = rate * (s->g[i][k] + decay * s->w[i][k]), accum = momentum * -s->m[i][k] + grad;
@@ -279,10 +295,10 @@ TEST(lars_as_mlperf_and_its_skip_list)
         char yaml[512];
         struct world s;
         snprintf(yaml, sizeof yaml,
-                 "workload: resnet50\noptimizer: {name: lars, learning_rate: 8, momentum: 0.9, nesterov: %s, trust_coefficient: 0.001, "
-                 "epsilon: 1e-6,"
-                 " weight_decay: 2e-4, clip_norm: 0, exclude_from_weight_decay: [bn, downsample.1, bias]}\nschedule: {total_steps: 10, "
-                 "decay: quadratic}\n",
+                 "workload: resnet50\noptimizer: {name: lars, learning_rate: 8, momentum: 0.9, nesterov: %s, "
+                 "trust_coefficient: 0.001, epsilon: 1e-6, weight_decay: 2e-4, clip_norm: 0, "
+                 "exclude_from_weight_decay: [bn, downsample.1, bias]}\nschedule: {total_steps: 10, decay: "
+                 "quadratic}\n",
                  nesterov ? "true" : "false");
         world_open(&s, yaml);
         if (zeros) { /* a tensor without a norm: its ratio is 1 */
@@ -315,7 +331,8 @@ static void two_steps(const char *form, struct rp_step_result step[2], double sq
     struct rp_err err;
     snprintf(yaml, sizeof yaml,
              "workload: resnet50\nmodel: {width: 4, blocks: \"1,1,1,1\", num_classes: 7}\ntask: {image_size: 16}\n"
-             "train: {batch_size: 2, accumulation_steps: 2}\noptimizer: {name: sgd, learning_rate: 0.1, weight_decay: 0.01, clip_norm: 0,"
+             "train: {batch_size: 2, accumulation_steps: 2}\noptimizer: {name: sgd, learning_rate: 0.1, weight_decay: "
+             "0.01, clip_norm: 0,"
              " weight_decay_form: %s, exclude_from_weight_decay: [bn]}\n",
              form);
     noise_train_open(&n, yaml, &err);
@@ -348,9 +365,10 @@ TEST(decay_as_a_part_of_the_loss)
     CHECK_STR(root[1], root[0]);
     for (int i = 0; i < 2; i++) {
         const double part = 0.005 * square[0][i];
-        CHECK(part > 0.05 && is_near((double)step[1][i].part[1], part, 1e-6 * part), "step %d: %g, not %g", i, (double)step[1][i].part[1],
-              part);
-        CHECK(step[0][i].part[1] == 0 && step[1][i].part[0] == step[0][i].part[0] && step[1][i].grad_norm == step[0][i].grad_norm,
+        CHECK(part > 0.05 && is_near((double)step[1][i].part[1], part, 1e-6 * part), "step %d: %g, not %g", i,
+              (double)step[1][i].part[1], part);
+        CHECK(step[0][i].part[1] == 0 && step[1][i].part[0] == step[0][i].part[0] &&
+                  step[1][i].grad_norm == step[0][i].grad_norm,
               "step %d", i);
         CHECK(is_near((double)step[1][i].loss, (double)step[0][i].loss + part, 1e-6), "step %d", i);
     }

@@ -11,14 +11,17 @@
 
 /* ---- a strict reader of the HTML that pages are made of ---- */
 
-static const char *const elements[] = {"html", "aside", "head",    "title",   "style", "body",   "a",     "header", "div",  "svg",     "circle", "path",       "h1",  "h2",
-                                       "h3",   "p",       "code",    "bdi",   "table",  "caption", "thead", "tbody", "tr",     "th",     "td",         "nav", "ul",
-                                       "li",   "main",    "section", "data",  "dl",     "dt",    "dd",     "span", "figure",  "figcaption", "b",      "rect", "text",
-                                       "pre",  "details", "summary", "footer", "meta", "br"};
-static const char *const attributes[] = {"lang", "charset", "http-equiv", "content", "name", "class", "href", "id", "width", "height", "viewBox", "aria-hidden",
-                                         "cx", "cy", "r", "d", "open", "scope", "aria-label", "aria-labelledby", "data-bundle", "value",
-                                         "data-src", "data-form", "role", "x", "y", "text-anchor", "preserveAspectRatio", "download", "tabindex", "rx",
-                                         "stroke-width", "transform", "colspan"};
+static const char *const elements[] = {
+    "html",   "aside",   "head",    "title",  "style", "body",   "a",          "header", "div",   "svg",
+    "circle", "path",    "h1",      "h2",     "h3",    "p",      "code",       "bdi",    "table", "caption",
+    "thead",  "tbody",   "tr",      "th",     "td",    "nav",    "ul",         "li",     "main",  "section",
+    "data",   "dl",      "dt",      "dd",     "span",  "figure", "figcaption", "b",      "rect",  "text",
+    "pre",    "details", "summary", "footer", "meta",  "br"};
+static const char *const attributes[] = {"lang", "charset", "http-equiv", "content", "name", "class", "href", "id",
+                                         "width", "height", "viewBox", "aria-hidden", "cx", "cy", "r", "d", "open",
+                                         "scope", "aria-label", "aria-labelledby", "data-bundle", "value", "data-src",
+                                         "data-form", "role", "x", "y", "text-anchor", "preserveAspectRatio",
+                                         "download", "tabindex", "rx", "stroke-width", "transform", "colspan"};
 
 /* One tag at p: name and attributes known, values quoted; the end, or NULL. */
 static const char *tag(const char *p, char name[32], int *closing)
@@ -46,7 +49,8 @@ static const char *tag(const char *p, char name[32], int *closing)
     return *p == '/' && p[1] == '>' ? p + 1 : *p == '>' ? p : NULL;
 }
 
-/* Everything is an element of the list with attributes of the list, nested as it should be. The place of the first mistake, or NULL. */
+/* Everything is an element of the list with attributes of the list, nested as it should be. The place of the first
+ * mistake, or NULL. */
 static const char *mistake(const char *html)
 {
     char open[64][32], name[32];
@@ -126,31 +130,37 @@ TEST(foreign_text_is_text)
 
 TEST(cells_of_csv_are_no_formulas)
 {
-    static const char *const cases[][2] = {
-        {"plain", "plain"},     {"=1+1", "\"'=1+1\""}, {"+1", "+1"},       {"-1+x", "\"'-1+x\""}, {"@SUM(A1)", "\"'@SUM(A1)\""},
-        {"a\"b", "\"a\"\"b\""}, {"a,b", "\"a,b\""},    {"a\r\nb", "a? b"}, {"\t=1", "\"' =1\""},  {"", ""},
-        {"N\xc2\xadV", "N??V"}, {"a;b", "\"a;b\""},    {" a", "\" a\""}};
+    static const char *const cases[][2] = {{"plain", "plain"},
+                                           {"=1+1", "\"'=1+1\""},
+                                           {"+1", "+1"},
+                                           {"-1+x", "\"'-1+x\""},
+                                           {"@SUM(A1)", "\"'@SUM(A1)\""},
+                                           {"a\"b", "\"a\"\"b\""}, {"a,b", "\"a,b\""}, {"a\r\nb", "a? b"},
+                                           {"\t=1", "\"' =1\""}, {"", ""}, {"N\xc2\xadV", "N??V"}, {"a;b", "\"a;b\""},
+                                           {" a", "\" a\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF out = {0};
         rp_csv_text(&out, cases[i][0]);
         CHECK_STR(rp_buf_text(&out), cases[i][1]);
     }
     /* what NFKC maps to = + - @, and blanks before a sign */
-    static const char *const signs[] = {"\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\ufe62", "\ufe63", "\ufe6b", "\u207a", "\u207b",
-                                        "\u207c", "\u208a", "\u208b", "\u208c", "\u2212", " =",     "\u00a0=", "\u3000+", "\u200b@", "\ufeff=",
-                                        "  -",    "\n=",    " \uff1d"};
+    static const char *const signs[] = {"\uff1d",  "\uff0b",  "\uff0d", "\uff20", "\ufe66",  "\ufe62",
+                                        "\ufe63",  "\ufe6b",  "\u207a", "\u207b", "\u207c",  "\u208a",
+                                        "\u208b",  "\u208c",  "\u2212", " =",     "\u00a0=", "\u3000+",
+                                        "\u200b@", "\ufeff=", "  -",    "\n=",    " \uff1d"};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         RP_BUF out = {0};
         RP_FREE char *cell = rp_asprintf("%s1+cmd|' /C calc'!A0", signs[i]);
         rp_csv_text(&out, cell);
-        CHECK(strncmp(rp_buf_text(&out), "\"'", 2) == 0 && out.data[out.size - 1] == '"', "%zu: %s", i, rp_buf_text(&out));
+        CHECK(strncmp(rp_buf_text(&out), "\"'", 2) == 0 && out.data[out.size - 1] == '"', "%zu: %s", i,
+              rp_buf_text(&out));
     }
 }
 
 TEST(figures_are_found_and_formed)
 {
-    RP_JSON *j = json_pack("{s:{s:f, s:{s:f, s:s}}, s:[i, i], s:i}", "a/b", "x~y", 4.2124299656386981, "float", "value", 3.0,
-                           "hex", "0x1.8p+1", "list", 7, 8, "n", 4345723392LL & 0x7fffffff);
+    RP_JSON *j = json_pack("{s:{s:f, s:{s:f, s:s}}, s:[i, i], s:i}", "a/b", "x~y", 4.2124299656386981, "float", "value",
+                           3.0, "hex", "0x1.8p+1", "list", 7, 8, "n", 4345723392LL & 0x7fffffff);
     static const char *const cases[][3] = {
         {"/a~1b/x~0y", "d3", "4.212"},
         {"/a~1b/x~0y", "d1*100", "421.2"},
@@ -177,10 +187,12 @@ TEST(figures_are_found_and_formed)
     }
     RP_BUF figure = {0};
     rp_figure(&figure, j, "run.json", "/a~1b/x~0y", "d3");
-    CHECK_STR(rp_buf_text(&figure), "<data value=\"4.212429965638698\" data-src=\"run.json#/a~1b/x~0y\" data-form=\"d3\">4.212</data>");
+    CHECK_STR(rp_buf_text(&figure),
+              "<data value=\"4.212429965638698\" data-src=\"run.json#/a~1b/x~0y\" data-form=\"d3\">4.212</data>");
     RP_BUF exact = {0};
     rp_figure(&exact, j, "run.json", "/a~1b/float", "x");
-    CHECK_STR(rp_buf_text(&exact), "<data value=\"0x1.8p+1\" data-src=\"run.json#/a~1b/float\" data-form=\"x\">3</data>");
+    CHECK_STR(rp_buf_text(&exact),
+              "<data value=\"0x1.8p+1\" data-src=\"run.json#/a~1b/float\" data-form=\"x\">3</data>");
     static const char *const filled[] = {
         "a 4.21 _ -", "a 4.21 _ -",
         "a <data value=\"4.212429965638698\" data-src=\"run.json#/a~1b/x~0y\" data-form=\"d2\">4.21</data> _ "
@@ -194,10 +206,13 @@ TEST(figures_are_found_and_formed)
 
 TEST(figure_of_both_documents_names_the_one_that_has_it)
 {
-    struct rp_run_documents d = {.figures_json = json_loads("{\"rank\": [{\"timed_s\": 2.5}], \"none\": null}", 0, NULL),
-                                 .facts_json = json_loads("{\"rank\": [{\"node\": 1}], \"backend\": \"cpu\"}", 0, NULL)};
-    static const char *const cases[][2] = {
-        {"/rank/0/timed_s", "run.json"}, {"/rank/0/node", "facts.json"}, {"/backend", "facts.json"}, {"/none", "run.json"}};
+    struct rp_run_documents d = {
+        .figures_json = json_loads("{\"rank\": [{\"timed_s\": 2.5}], \"none\": null}", 0, NULL),
+        .facts_json = json_loads("{\"rank\": [{\"node\": 1}], \"backend\": \"cpu\"}", 0, NULL)};
+    static const char *const cases[][2] = {{"/rank/0/timed_s", "run.json"},
+                                           {"/rank/0/node", "facts.json"},
+                                           {"/backend", "facts.json"},
+                                           {"/none", "run.json"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF out = {0};
         RP_FREE char *source = rp_asprintf("data-src=\"%s#%s\"", cases[i][1], cases[i][0]);
@@ -264,7 +279,8 @@ TEST(changes_of_several_nodes_name_their_node_and_the_important_ones_are_first)
     without(&run);
     rp_doc_write(&out, &d, RP_DOC_CSV);
     rp_doc_fini(&d);
-    CHECK_STR(rp_buf_text(&out), "field,node,impact,before,after\nb,1,\"high, varies\",\"'-\",\"'-\"\na,0,low,\"'-\",\"'-\"\n");
+    CHECK_STR(rp_buf_text(&out),
+              "field,node,impact,before,after\nb,1,\"high, varies\",\"'-\",\"'-\"\na,0,low,\"'-\",\"'-\"\n");
 }
 
 /* Every figure that is known is at its pointer in the member that it names. */
@@ -287,12 +303,14 @@ static void check_sources(const struct fx *x, const char *page)
 }
 
 /* Every value with a label is a row; returns how many. */
-static int check_labels(const struct rp_figures *figures, const json_t *document, const struct rp_object_type *type, const char *at, const char *page)
+static int check_labels(const struct rp_figures *figures, const json_t *document, const struct rp_object_type *type,
+                        const char *at, const char *page)
 {
     int rows = 0;
     for (int i = 0; i < type->n; i++) {
         const struct rp_object_field *f = &type->field[i];
-        RP_FREE char *pointer = rp_asprintf("%s/%s", at, f->name), *row = rp_asprintf("<tr><th scope=\"row\">%s</th>", f->label);
+        RP_FREE char *pointer = rp_asprintf("%s/%s", at, f->name),
+                     *row = rp_asprintf("<tr><th scope=\"row\">%s</th>", f->label);
         const json_t *v = rp_pointer(document, pointer);
         if (f->type == RP_IS_PART || f->type == RP_IS_PART_OR_NONE)
             rows += check_labels(figures, document, f->of, pointer, page);
@@ -316,7 +334,9 @@ TEST(the_page_of_an_honest_bundle_is_well_formed_and_always_the_same)
     CHECK(!bad, "at: %.60s", bad ? bad : "");
     said_page(&page);
     CHECK(strstr(page.data, "data-src=\"run.json#/results/throughput/value\" data-form=\"d3\">"), "no throughput");
-    CHECK(page.size < 400000 && !strstr(page.data, "<script") && count(page.data, "http") == count(page.data, "http-equiv"), "not self-contained");
+    CHECK(page.size < 400000 && !strstr(page.data, "<script") &&
+              count(page.data, "http") == count(page.data, "http-equiv"),
+          "not self-contained");
     page_of(&markdown, "honest", 1, RP_VERDICT_UNKNOWN_KEY);
     said_markdown(&markdown);
     fx_report(&report, &x);
@@ -394,8 +414,10 @@ TEST(the_histogram_has_the_steps_of_each_bin)
     const char *at = strstr(rp_buf_text(&page), "<figure id=\"b0-histogram\">");
     if (!CHECK(at, "no histogram"))
         return;
-    CHECK(strstr(at, "<path class=\"bars s1\" d=\"M0.8 150V0.0H199.2V150M200.8 150V50.0H399.2V150M400.8 150V100.0H599.2V150M600.8 150V100.0H799.2V150"
-                     "M800.8 150V50.0H999.2V150\"/>"), "%.3000s", at);
+    CHECK(strstr(at, "<path class=\"bars s1\" d=\"M0.8 150V0.0H199.2V150M200.8 150V50.0H399.2V150M400.8 "
+                     "150V100.0H599.2V150M600.8 150V100.0H799.2V150"
+                     "M800.8 150V50.0H999.2V150\"/>"),
+          "%.3000s", at);
     CHECK(strstr(at, "<path class=\"mark\" d=\"M240.0 0V150\"/>"), "%.3000s", at); /* the median, 112 ms */
     CHECK(strstr(at, "<title>100 to 110 milliseconds: 3 steps</title>"), "%.3000s", at);
     /* the axis of every step: 100 to 150 ms and 8 % of that on both sides; the warm-up's 90 ms are at its edge */
@@ -410,7 +432,8 @@ TEST(the_histogram_has_the_steps_of_each_bin)
 TEST(a_hostile_bundle_cannot_add_markup)
 {
     static const char title[] = "title: \"\\\"'><script>alert(1)</script><h1>verified</h1>\"\n";
-    static const char *const groups[][2] = {{"cpu", "model_name"}, {"host", "product"}, {"container", "image"}, {"launch", "command"}, {"kernel", "release"}};
+    static const char *const groups[][2] = {{"cpu", "model_name"}, {"host", "product"}, {"container", "image"},
+                                            {"launch", "command"}, {"kernel", "release"}};
     struct rp_err err;
     RP_BUF recipe = {0}, page = {0}, markdown = {0};
     FX(x);
@@ -426,7 +449,8 @@ TEST(a_hostile_bundle_cannot_add_markup)
     fx_capture_value(x.after, "frequency", "governor", json_string(EVIL));
     x.backend = "cuda";
     x.device = "gpu0 " EVIL;
-    rp_buf_puts(&x.telemetry, "{\"clock_sm_hz\":1000000000,\"n\":0,\"ns\":5050000000,\"throttle\":[\"</td><script>alert(1)</script>\",\"=1+1\"]}\n");
+    rp_buf_puts(&x.telemetry, "{\"clock_sm_hz\":1000000000,\"n\":0,\"ns\":5050000000,\"throttle\":[\"</"
+                              "td><script>alert(1)</script>\",\"=1+1\"]}\n");
     failed = fx_documents(&x, "incomplete", "reason " EVIL, &err);
     CHECK(failed == 0, "%s", err.msg);
     fx_seal(&x, "signer", "hostile");
@@ -438,8 +462,11 @@ TEST(a_hostile_bundle_cannot_add_markup)
     page_of(&page, "hostile", 0, v.verdict);
     const char *bad = mistake(rp_buf_text(&page));
     CHECK(!bad, "at: %.60s", bad ? bad : "");
-    CHECK(!strstr(page.data, "<script") && !strstr(page.data, "<img") && !strstr(page.data, "\033") && !strstr(page.data, "\xe2\x80\xae"), "markup of a stranger");
-    CHECK(count(page.data, "<aside") == 1 && count(page.data, "class=\"verdict") == 1 && count(page.data, "<h1") == 1, "a forged verdict");
+    CHECK(!strstr(page.data, "<script") && !strstr(page.data, "<img") && !strstr(page.data, "\033") &&
+              !strstr(page.data, "\xe2\x80\xae"),
+          "markup of a stranger");
+    CHECK(count(page.data, "<aside") == 1 && count(page.data, "class=\"verdict") == 1 && count(page.data, "<h1") == 1,
+          "a forged verdict");
     page_of(&markdown, "hostile", 1, v.verdict);
     char *ran = strstr(rp_buf_text(&markdown), "\n> ran on "), *end = ran ? strchr(ran + 1, '\n') : NULL;
     CHECK(ran && end && end < strstr(markdown.data, "\n# "), "no machine above the report");
@@ -449,7 +476,8 @@ TEST(a_hostile_bundle_cannot_add_markup)
     rp_verification_fini(&v);
 }
 
-/* A warning of any check is in the line, in the levels, in the document and in the head of a page, which is not green. */
+/* A warning of any check is in the line, in the levels, in the document and in the head of a page, which is not
+ * green. */
 TEST(warning_of_every_check_reaches_line_levels_and_page)
 {
     struct rp_verification v;
@@ -473,8 +501,10 @@ TEST(warning_of_every_check_reaches_line_levels_and_page)
         struct rp_shown_bundle b = {.name = "warned", .v = &v, .kept = &kept};
         rp_page_html(&page, &b, 1);
         rp_page_markdown(&markdown, &b, 1);
-        CHECK(strstr(rp_buf_text(&page), named) && strstr(rp_buf_text(&markdown), named), "%s: not in the head", v.check[i].name);
-        CHECK(strstr(page.data, "class=\"verdict warn\"") && !strstr(page.data, "class=\"verdict good\""), "%s: green", v.check[i].name);
+        CHECK(strstr(rp_buf_text(&page), named) && strstr(rp_buf_text(&markdown), named), "%s: not in the head",
+              v.check[i].name);
+        CHECK(strstr(page.data, "class=\"verdict warn\"") && !strstr(page.data, "class=\"verdict good\""), "%s: green",
+              v.check[i].name);
         v.check[i].state = was;
     }
     rp_verified_fini(&kept);
@@ -540,7 +570,8 @@ TEST(outlier_of_a_fleet_is_named_by_its_statement)
             row->source.statement = rp_asprintf("%d123456789abcdef0", i);
         }
         rp_overview_fleet(&out, &rows, as ? RP_DOC_HTML : RP_DOC_MD);
-        CHECK(strstr(rp_buf_text(&out), "outlier: 4 (statement 3123456789abcdef), 50.5 % below the median"), "%s", rp_buf_text(&out));
+        CHECK(strstr(rp_buf_text(&out), "outlier: 4 (statement 3123456789abcdef), 50.5 % below the median"), "%s",
+              rp_buf_text(&out));
         CHECK(!strstr(rp_buf_text(&out), "zst"), "%s", rp_buf_text(&out));
     }
 }

@@ -54,7 +54,8 @@ static void piece_open(struct piece *p, const struct single *s, struct rp_comm *
     struct rp_tensors *list = m->tensors;
     p->state.optimizer = rp_optimizer_of(s->recipe);
     rp_train_declare(m, &p->state, 0, NULL);
-    p->dev = s->isa ? rp_backend_open(&rp_backend_cpu, &o, m->use, m->uses, &err) : fixture_device("reference", 1, 1, 1);
+    p->dev =
+        s->isa ? rp_backend_open(&rp_backend_cpu, &o, m->use, m->uses, &err) : fixture_device("reference", 1, 1, 1);
     CHECK(p->dev, "%s", err.msg);
     m->dev = p->dev;
     float *w = piece_block(p, RP_CLASS_PARAMETERS, list[RP_WEIGHT].bytes);
@@ -68,7 +69,8 @@ static void piece_open(struct piece *p, const struct single *s, struct rp_comm *
         const struct rp_tensor *t = &list[RP_WEIGHT].t[i], *whole = &s->train->state.weights->t[i];
         CHECK(t->whole == whole->count && t->count * (size_t)t->ranks == (t->count ? whole->count : 0), "%s", t->name);
         for (size_t j = 0; j < t->count; j++)
-            rp_tensor_in(w, t)[j] = rp_tensor_in(s->train->state.w, whole)[rp_tensor_whole_element(t, rp_net_rank(m), j)];
+            rp_tensor_in(w, t)[j] =
+                rp_tensor_in(s->train->state.w, whole)[rp_tensor_whole_element(t, rp_net_rank(m), j)];
     }
 }
 
@@ -94,14 +96,15 @@ static int piece_run(struct piece *p, const struct single *s, float *loss, struc
     void *column[] = {(int32_t *)s->data->column[FX_TOKENS] + s->micro * tokens};
     m->step = s->step;
     m->micro = s->micro;
-    if (m->model->prepare(m, m->input, column, err) < 0 || pass(m, 0, -1, err) < 0 || m->model->forward(m, m->input, err) < 0 ||
-        pass(m, 1, 1, err) < 0)
+    if (m->model->prepare(m, m->input, column, err) < 0 || pass(m, 0, -1, err) < 0 ||
+        m->model->forward(m, m->input, err) < 0 || pass(m, 1, 1, err) < 0)
         return -1;
     *loss = m->loss ? m->loss[0] : 0;
     return pass(m, 0, 1, err) < 0 || m->model->backward(m, m->input, err) < 0 || pass(m, 1, -1, err) < 0 ? -1 : 0;
 }
 
-/* The gradient that one rank has for weight i, used at both ends of the model: lookups at the first, logits at the last. */
+/* The gradient that one rank has for weight i, used at both ends of the model: lookups at the first, logits at the
+ * last. */
 static const float *whole_gradient(const struct single *s, int i, int first_of_two)
 {
     const struct rp_net *m = s->train->net;
@@ -119,14 +122,17 @@ static void compare_gradient(const struct single *s, const struct piece *p)
         const float *whole = whole_gradient(s, i, twice && stage == 0);
         size_t bad = 0;
         for (size_t j = 0; j < t->count; j++)
-            bad += memcmp(&rp_tensor_in(p->g, t)[j], &whole[rp_tensor_whole_element(t, rp_net_rank(p->net), j)], sizeof *whole) != 0;
+            bad += memcmp(&rp_tensor_in(p->g, t)[j], &whole[rp_tensor_whole_element(t, rp_net_rank(p->net), j)],
+                          sizeof *whole) != 0;
         CHECK(!bad, "%s of rank %d: %zu of %zu elements differ", t->name, c->rank[RP_GROUP_WORLD], bad, t->count);
         if (t->stage_again && stages == 1) {
             const struct rp_tensor *second = &p->net->tensors[RP_SECOND_GRADIENT].t[0];
             for (size_t j = 0; j < second->count; j++)
-                bad += memcmp(&rp_net_second_grad(p->net, 0)[j], &whole_gradient(s, i, 1)[rp_tensor_whole_element(t, rp_net_rank(p->net), j)],
+                bad += memcmp(&rp_net_second_grad(p->net, 0)[j],
+                              &whole_gradient(s, i, 1)[rp_tensor_whole_element(t, rp_net_rank(p->net), j)],
                               sizeof *whole) != 0;
-            CHECK(second->count == t->count && !bad, "lookups of rank %d: %zu elements differ", c->rank[RP_GROUP_WORLD], bad);
+            CHECK(second->count == t->count && !bad, "lookups of rank %d: %zu elements differ", c->rank[RP_GROUP_WORLD],
+                  bad);
         }
     }
 }
@@ -134,7 +140,8 @@ static void compare_gradient(const struct single *s, const struct piece *p)
 /* The exchange of sums of the first layer's attention: rank 0 of four adds (0 + 2) + (1 + 3), for its rows. */
 static const struct rp_comm_ops *right;
 static _Thread_local int exchanges;
-static int exchange_in_wrong_order(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, struct rp_err *err)
+static int exchange_in_wrong_order(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n,
+                                   struct rp_err *err)
 {
     struct rp_transfer other[64];
     if (exchanges++ != 1 || c->rank[RP_GROUP_TENSOR] != 0)
@@ -179,8 +186,10 @@ static void compare_one(const struct rp_recipe *r, struct rp_degrees ranks, cons
     CHECK(rp_net_check_ranks(r, ranks, &err) == 0, "%s", err.msg);
     CHECK(fixture_open(&f, r, "reference", 1, 0, &data, &err) == 0, "%s", err.msg);
     struct single s = {.recipe = r, .data = &data, .train = f.t, .micro = 1, .step = 3, .isa = isa, .wrong = wrong};
-    int failed = rp_train_forward(f.t, 1, 3, f.t->gradient[0], &s.losses, &err) < 0 || rp_train_backward(f.t, 1, 3, f.t->gradient[0], &err) < 0;
-    CHECK(!failed && ranks_run(ranks, NULL, rank_of_one_micro_batch, &s, &err) == 0, "%d x %d ranks: %s", ranks.tensor, ranks.pipeline, err.msg);
+    int failed = rp_train_forward(f.t, 1, 3, f.t->gradient[0], &s.losses, &err) < 0 ||
+                 rp_train_backward(f.t, 1, 3, f.t->gradient[0], &err) < 0;
+    CHECK(!failed && ranks_run(ranks, NULL, rank_of_one_micro_batch, &s, &err) == 0, "%d x %d ranks: %s", ranks.tensor,
+          ranks.pipeline, err.msg);
     fixture_fini(&f);
     samples_free(&data);
 }
@@ -189,9 +198,10 @@ TEST(tensor_ranks_compute_the_bits_of_one)
 {
     static const struct {
         int degree, ranks, recompute, act;
-    } cases[] = {{2, 2, RP_RECOMPUTE_none, RP_ACTIVATION_gelu_tanh}, {4, 4, RP_RECOMPUTE_selective, RP_ACTIVATION_gelu},
-                 {4, 2, RP_RECOMPUTE_full, RP_ACTIVATION_gelu_tanh}, {6, 2, RP_RECOMPUTE_none, RP_ACTIVATION_gelu_tanh},
-                 {12, 4, RP_RECOMPUTE_none, RP_ACTIVATION_gelu},     {3, 3, RP_RECOMPUTE_none, RP_ACTIVATION_gelu_tanh}};
+    } cases[] = {
+        {2, 2, RP_RECOMPUTE_none, RP_ACTIVATION_gelu_tanh}, {4, 4, RP_RECOMPUTE_selective, RP_ACTIVATION_gelu},
+        {4, 2, RP_RECOMPUTE_full, RP_ACTIVATION_gelu_tanh}, {6, 2, RP_RECOMPUTE_none, RP_ACTIVATION_gelu_tanh},
+        {12, 4, RP_RECOMPUTE_none, RP_ACTIVATION_gelu},     {3, 3, RP_RECOMPUTE_none, RP_ACTIVATION_gelu_tanh}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_recipe r = divided_gpt(cases[i].degree, 2);
         r.train_accumulation_steps = 2;
@@ -216,8 +226,9 @@ TEST(stages_compute_the_bits_of_one)
     static const struct {
         int degree, layers, ranks, stages, recompute;
         double dropout;
-    } cases[] = {{1, 2, 1, 2, RP_RECOMPUTE_none, 0.2},      {1, 3, 1, 3, RP_RECOMPUTE_selective, 0.2}, {1, 4, 1, 4, RP_RECOMPUTE_full, 0},
-                 {1, 3, 1, 2, RP_RECOMPUTE_full, 0.2},      {2, 4, 2, 3, RP_RECOMPUTE_none, 0},        {4, 3, 2, 2, RP_RECOMPUTE_full, 0.2},
+    } cases[] = {{1, 2, 1, 2, RP_RECOMPUTE_none, 0.2},     {1, 3, 1, 3, RP_RECOMPUTE_selective, 0.2},
+                 {1, 4, 1, 4, RP_RECOMPUTE_full, 0},       {1, 3, 1, 2, RP_RECOMPUTE_full, 0.2},
+                 {2, 4, 2, 3, RP_RECOMPUTE_none, 0},       {4, 3, 2, 2, RP_RECOMPUTE_full, 0.2},
                  {2, 2, 2, 2, RP_RECOMPUTE_selective, 0.2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_recipe r = divided_gpt(cases[i].degree, cases[i].layers);
@@ -229,7 +240,8 @@ TEST(stages_compute_the_bits_of_one)
     }
 }
 
-/* More rows than a block of logits, end-of-document tokens that reset positions and attention, one row fewer than ranks. */
+/* More rows than a block of logits, end-of-document tokens that reset positions and attention, one row fewer than
+ * ranks. */
 TEST(blocks_and_documents)
 {
     struct rp_recipe r = divided_gpt(4, 1);
@@ -289,10 +301,10 @@ static void check_layouts(struct rp_recipe recipe, int64_t micros, const struct 
     traces_fini(one.trace, 1);
     trial_fini(&one);
 }
-#define CHECK_LAYOUTS(recipe, micros, what, ...)                                                                                            \
-    do {                                                                                                                                   \
-        static const struct rp_degrees by[] = {__VA_ARGS__};                                                                               \
-        check_layouts(recipe, micros, by, sizeof by / sizeof *by, what);                                                                   \
+#define CHECK_LAYOUTS(recipe, micros, what, ...)                                                                       \
+    do {                                                                                                               \
+        static const struct rp_degrees by[] = {__VA_ARGS__};                                                           \
+        check_layouts(recipe, micros, by, sizeof by / sizeof *by, what);                                               \
     } while (0)
 
 TEST(training_on_tensor_ranks)
@@ -350,7 +362,10 @@ static int poison_first_stage(struct rp_comm *c, void *arg, struct rp_err *err)
     struct rp_step_result s;
     int failed = rp_train_size(&plan, &trial->recipe, c, dev->backend, &(struct rp_device_opts){0}, err) < 0;
     if (!failed)
-        t = rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c, .format = trial->format}, err);
+        t = rp_train_open(
+            &(struct rp_train_opts){
+                .recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c, .format = trial->format},
+            err);
     const int at = t ? rp_tensors_find(t->state.weights, trial->wrong) : -1;
     if (at >= 0 && c->rank[RP_GROUP_PIPELINE] == 0)
         rp_tensor_in(t->state.w, &t->state.weights->t[at])[5] = NAN;
@@ -366,13 +381,14 @@ TEST(the_stage_that_has_the_tensor_names_it)
     struct trial t = trial_new(wide_gpt(1, 2), 3);
     t.wrong = "transformer.h.0.mlp.c_fc.weight";
     fixture_data_now = t.data;
-    CHECK(ranks_run((struct rp_degrees){1, 1, 2}, NULL, poison_first_stage, &t, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, t.wrong) &&
-              strstr(err.msg, "stage 0") && strstr(err.msg, "element 5"),
+    CHECK(ranks_run((struct rp_degrees){1, 1, 2}, NULL, poison_first_stage, &t, &err) < 0 && err.code == RP_MISMATCH &&
+              strstr(err.msg, t.wrong) && strstr(err.msg, "stage 0") && strstr(err.msg, "element 5"),
           "%s", err.msg);
     trial_fini(&t);
 }
 
-static const char *file_of(const struct rp_recipe *r, struct rp_degrees by, const char *init, const char *name, struct trial *trial)
+static const char *file_of(const struct rp_recipe *r, struct rp_degrees by, const char *init, const char *name,
+                           struct trial *trial)
 {
     struct rp_err err;
     *trial = trial_new(*r, 4);
@@ -396,7 +412,8 @@ TEST(checkpoints_across_layouts)
     struct rp_err err = {0};
     file_of(&r, one, NULL, of_one, &a);
     file_of(&r, eight, NULL, of_eight, &b);
-    CHECK(rp_read_file(&x, of_one, 1 << 26, &err) == 0 && rp_read_file(&y, of_eight, 1 << 26, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(&x, of_one, 1 << 26, &err) == 0 && rp_read_file(&y, of_eight, 1 << 26, &err) == 0, "%s",
+          err.msg);
     CHECK(x.size == y.size && !memcmp(x.data, y.data, x.size), "the files of one rank and of eight differ");
     traces_fini(a.trace, 1);
     file_of(&r, one, of_eight, scratch("then_one.safetensors"), &a);
@@ -417,7 +434,8 @@ TEST(stages_are_even)
         for (int stages = 1; stages <= layers; stages++)
             for (int i = 0, first = rp_stage_begin(layers, stages, 1); i < stages; i++) {
                 int n = rp_stage_begin(layers, stages, i + 1) - rp_stage_begin(layers, stages, i);
-                CHECK(n >= 1 && n <= first && n >= first - 1 && (i + 1 < stages || rp_stage_begin(layers, stages, i + 1) == layers),
+                CHECK(n >= 1 && n <= first && n >= first - 1 &&
+                          (i + 1 < stages || rp_stage_begin(layers, stages, i + 1) == layers),
                       "%d layers, stage %d of %d has %d", layers, i, stages, n);
             }
 }
@@ -426,16 +444,24 @@ TEST(layouts_that_do_not_fit)
 {
     struct rp_recipe gpt = divided_gpt(4, 2), bert = small_recipe();
     struct rp_err err = {0};
-    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 && err.code == RP_USAGE, "3 ranks of degree 4");
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 && err.code == RP_USAGE,
+          "3 ranks of degree 4");
     gpt.model_num_attention_heads = 12; /* --set parallel.tensor=3 would go through if all three can be divided by it */
     gpt.model_intermediate_size = gpt.model_padded_vocab_size = 96;
-    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 && strstr(err.msg, "choose one of 1, 2, 4, or --set parallel.tensor=3"), "%s", err.msg);
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 &&
+              strstr(err.msg, "choose one of 1, 2, 4, or --set parallel.tensor=3"),
+          "%s", err.msg);
     gpt.model_intermediate_size = 64;
-    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 && strstr(err.msg, "choose one of 1, 2, 4") && !strstr(err.msg, "--set"), "%s", err.msg);
-    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 8, 1}, &err) < 0 && err.code == RP_USAGE, "8 ranks of degree 4");
-    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 4, 3}, &err) < 0 && err.code == RP_USAGE, "3 stages of 2 layers");
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 3, 1}, &err) < 0 &&
+              strstr(err.msg, "choose one of 1, 2, 4") && !strstr(err.msg, "--set"),
+          "%s", err.msg);
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 8, 1}, &err) < 0 && err.code == RP_USAGE,
+          "8 ranks of degree 4");
+    CHECK(rp_net_check_ranks(&gpt, (struct rp_degrees){1, 4, 3}, &err) < 0 && err.code == RP_USAGE,
+          "3 stages of 2 layers");
     CHECK(rp_net_check_ranks(&bert, (struct rp_degrees){1, 1, 2}, &err) < 0 && err.code == RP_USAGE, "stages of BERT");
-    CHECK(rp_net_check_ranks(&bert, (struct rp_degrees){1, 2, 1}, &err) < 0 && err.code == RP_USAGE, "tensor ranks of BERT");
+    CHECK(rp_net_check_ranks(&bert, (struct rp_degrees){1, 2, 1}, &err) < 0 && err.code == RP_USAGE,
+          "tensor ranks of BERT");
     rp_recipe_fini(&gpt);
     rp_recipe_fini(&bert);
 }
@@ -482,7 +508,8 @@ static struct rp_plan plan_on(const struct rp_recipe *r, struct rp_degrees by, i
     return plan;
 }
 
-/* Parts add up to the whole; only the embedding is there twice, and a first stage keeps more sets of activations than a last one. */
+/* Parts add up to the whole; only the embedding is there twice, and a first stage keeps more sets of activations than a
+ * last one. */
 TEST(plans_of_parts)
 {
     struct rp_recipe r = wide_gpt(4, 4);
@@ -496,12 +523,13 @@ TEST(plans_of_parts)
         slots += p.bytes[RP_CLASS_OPTIMIZER];
         CHECK(p.parameters == one.parameters, "the model is the same");
     }
-    CHECK(weights == one.bytes[RP_CLASS_PARAMETERS] + embedding && slots == one.bytes[RP_CLASS_OPTIMIZER], "weights %llu, slots %llu",
-          (unsigned long long)weights, (unsigned long long)slots);
+    CHECK(weights == one.bytes[RP_CLASS_PARAMETERS] + embedding && slots == one.bytes[RP_CLASS_OPTIMIZER],
+          "weights %llu, slots %llu", (unsigned long long)weights, (unsigned long long)slots);
     const struct rp_plan quarter = plan_on(&r, (struct rp_degrees){1, 4, 1}, 2);
     CHECK(quarter.bytes[RP_CLASS_PARAMETERS] < one.bytes[RP_CLASS_PARAMETERS] / 3, "a quarter of most tensors");
     const uint64_t few = plan_on(&r, (struct rp_degrees){1, 1, 2}, 0).bytes[RP_CLASS_ACTIVATIONS];
     r.train_accumulation_steps = 1;
-    CHECK(few == 2 * plan_on(&r, (struct rp_degrees){1, 1, 2}, 0).bytes[RP_CLASS_ACTIVATIONS], "two sets, of one micro-batch one");
+    CHECK(few == 2 * plan_on(&r, (struct rp_degrees){1, 1, 2}, 0).bytes[RP_CLASS_ACTIVATIONS],
+          "two sets, of one micro-batch one");
     rp_recipe_fini(&r);
 }

@@ -1,4 +1,5 @@
-/* The rows of physics and training: what cannot be is refused, what is seldom is said, and an honest run is let alone. */
+/* The rows of physics and training: what cannot be is refused, what is seldom is said, and an honest run is let
+ * alone. */
 #include "tests/unit/world_fixture.h"
 
 #include "train/state.h"
@@ -18,7 +19,8 @@ static void records(struct fx *x, int n, int64_t start, int64_t gap, int64_t (*l
     int64_t now = start;
     FX_SET(x, steps, "measure.repeats=1");
     rp_buf_fini(&x->steps);
-    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x->steps,
+                "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < n; i++) {
         fx_step(&x->steps, i, 1, n - 1, now, length(i), i + 1 == n);
         now += length(i) + gap;
@@ -49,8 +51,11 @@ TEST(a_step_that_took_long_is_named)
         x.device = "gpu0 NVIDIA H100 PCIe sm_90";
         rp_buf_fini(&x.telemetry);
         for (int i = 0; i < 17; i++)
-            rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[%s]}\n", i, 5000000200ll + 100000100ll * i,
-                          throttled && i == 10 ? "\"hw_slowdown\"" : i == 10 ? "\"gpu_idle\"" : "");
+            rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":300000,\"throttle\":[%s]}\n", i,
+                          5000000200ll + 100000100ll * i,
+                          throttled && i == 10 ? "\"hw_slowdown\""
+                          : i == 10            ? "\"gpu_idle\""
+                                               : "");
         computed(&x, RP_CHECK_outliers, throttled ? RP_CHECK_NOTE : RP_CHECK_WARNING);
     }
 }
@@ -58,10 +63,11 @@ TEST(a_step_that_took_long_is_named)
 /* The run of 60 GFLOP/s or so is no trouble to any GPU: its ceiling is what boasts. */
 static json_t *ceiling_of(double flops, double bytes)
 {
-    int64_t gemm = (int64_t)(2.0 * 16384 * 16384 * 16384 / flops * 1e9), copy = (int64_t)(2.0 * 268435456 / bytes * 1e9);
-    return json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:[I]}, s:{s:I, s:i, s:[I]}}", "clock", "device", "gemm", "m", 16384, "n", 16384,
-                     "k", 16384, "calls", 1, "ns", (json_int_t)gemm, "copy", "bytes", (json_int_t)268435456, "calls", 1, "ns",
-                     (json_int_t)copy);
+    int64_t gemm = (int64_t)(2.0 * 16384 * 16384 * 16384 / flops * 1e9),
+            copy = (int64_t)(2.0 * 268435456 / bytes * 1e9);
+    return json_pack("{s:s, s:{s:i, s:i, s:i, s:i, s:[I]}, s:{s:I, s:i, s:[I]}}", "clock", "device", "gemm", "m", 16384,
+                     "n", 16384, "k", 16384, "calls", 1, "ns", (json_int_t)gemm, "copy", "bytes", (json_int_t)268435456,
+                     "calls", 1, "ns", (json_int_t)copy);
 }
 
 TEST(no_device_does_more_than_its_peak)
@@ -71,6 +77,7 @@ TEST(no_device_does_more_than_its_peak)
         double flops, bytes;
         enum rp_check_state state;
     } cases[] = {
+        /* 50 multiprocessors of 64 units at 1.5 GHz, as captured: 9.6 */
         {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 1.9e12, RP_CHECK_PASSED},
         {"gpu0 NVIDIA H100 PCIe sm_90", 60e12, 1.9e12, RP_CHECK_FAILED},
         {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 2.5e12, RP_CHECK_FAILED},
@@ -81,7 +88,7 @@ TEST(no_device_does_more_than_its_peak)
         {"gpu0 NVIDIA L40 sm_89", 80e12, 0.8e12, RP_CHECK_PASSED},
         {"gpu0 NVIDIA L4 sm_89", 80e12, 0.2e12, RP_CHECK_FAILED},
         {"gpu0 NVIDIA A10X sm_86", 80e12, 0.2e12, RP_CHECK_NOTE}, /* no A10, with whose name its own begins */
-        {"gpu0 Shim GPU sm_80", 9e12, 1e12, RP_CHECK_PASSED},        /* 50 multiprocessors of 64 units at 1.5 GHz, as captured: 9.6 */
+        {"gpu0 Shim GPU sm_80", 9e12, 1e12, RP_CHECK_PASSED},
         {"gpu0 Shim GPU sm_80", 10e12, 1e12, RP_CHECK_FAILED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -92,9 +99,12 @@ TEST(no_device_does_more_than_its_peak)
         static const char *const names[] = {"name", "sm_count", "clock_sm_max", "compute_capability"};
         json_t *values[] = {json_string("Shim GPU"), json_integer(50), json_integer(1500000000), json_string("8.0")};
         for (int k = 0; k < 4; k++)
-            json_object_set_new(gpu, names[k], json_pack("{s:s, s:o, s:s}", "state", "ok", "value", values[k], "source", "NVML"));
-        int name_end = (int)(strstr(cases[i].device, " sm_") - cases[i].device) - 5; /* and one that has the name alone */
-        json_t *named = json_pack("{s:{s:s, s:s%, s:s}}", "name", "state", "ok", "value", cases[i].device + 5, name_end, "source", "NVML");
+            json_object_set_new(gpu, names[k],
+                                json_pack("{s:s, s:o, s:s}", "state", "ok", "value", values[k], "source", "NVML"));
+        /* and one that has the name alone */
+        int name_end = (int)(strstr(cases[i].device, " sm_") - cases[i].device) - 5;
+        json_t *named = json_pack("{s:{s:s, s:s%, s:s}}", "name", "state", "ok", "value", cases[i].device + 5, name_end,
+                                  "source", "NVML");
         fx_gpus(&x, json_pack("{s:o, s:o}", "0", gpu, "1", named));
         x.done = json_pack("{s:{s:o, s:o}}", "ceilings", "before", ceiling_of(cases[i].flops, cases[i].bytes), "after",
                            ceiling_of(cases[i].flops * 0.9, cases[i].bytes * 0.9));
@@ -149,8 +159,9 @@ TEST(clocks_bound_a_processor)
 
 static json_t *processors(int threads)
 {
-    return json_pack("{s:{s:{s:{s:s, s:i, s:s}}, s:{s:{s:s, s:f, s:s}}}}", "probes", "cpu", "threads", "state", "ok", "value", threads, "source", "proc",
-                     "frequency", "hardware_max", "state", "ok", "value", 1e9, "source", "sys");
+    return json_pack("{s:{s:{s:{s:s, s:i, s:s}}, s:{s:{s:s, s:f, s:s}}}}", "probes", "cpu", "threads", "state", "ok",
+                     "value", threads, "source", "proc", "frequency", "hardware_max", "state", "ok", "value", 1e9,
+                     "source", "sys");
 }
 
 /* A rank on a processor with that instruction set. */
@@ -186,7 +197,8 @@ static void two_ranks_fini(struct two_ranks *two)
     rp_object_fini(&two->figures, &rp_type_figures);
 }
 
-/* Ranks with other instruction sets, threads and machines than rank 0: one scalar thread on node 0, four of AVX-512 on node 1, at 1.15 GHz. */
+/* Ranks with other instruction sets, threads and machines than rank 0: one scalar thread on node 0, four of AVX-512 on
+ * node 1, at 1.15 GHz. */
 TEST(processors_of_all_ranks_count)
 {
     static const struct {
@@ -205,7 +217,8 @@ TEST(processors_of_all_ranks_count)
         add_rank(&two.facts, 1, "avx512", 4);
         struct rp_verify_state s = {
             .run = {.facts = &two.facts, .figures = &two.figures, .node = node, .nodes = 2, .ranks.ranks = 2}};
-        CHECK((rp_check_peak(&s, &result, &err) == 0) == cases[i].passes, "case %zu: %s", i, cases[i].passes ? err.msg : result.text);
+        CHECK((rp_check_peak(&s, &result, &err) == 0) == cases[i].passes, "case %zu: %s", i,
+              cases[i].passes ? err.msg : result.text);
         CHECK(rp_facts_threads(&two.facts) == 5, "%lld threads", (long long)rp_facts_threads(&two.facts));
         CHECK_STR(rp_facts_isa(&two.facts), "mixed");
         two_ranks_fini(&two);
@@ -258,15 +271,19 @@ TEST(energy_is_power_times_time)
     x.backend = "cuda";
     x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     for (int i = 0; i < 9; i++)
-        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + 100000100ll * i, 300000 + 1000 * (i % 3));
+        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + 100000100ll * i,
+                      300000 + 1000 * (i % 3));
     computed(&x, RP_CHECK_energy, RP_CHECK_PASSED);
-    json_t *gpu = json_pack("{s:{s:s, s:f, s:s}}", "power_limit_enforced", "state", "ok", "value", 250.0, "source", "NVML");
-    json_object_set_new(gpu, "name", json_pack("{s:s, s:s, s:s}", "state", "ok", "value", "NVIDIA H100 PCIe", "source", "NVML"));
+    json_t *gpu =
+        json_pack("{s:{s:s, s:f, s:s}}", "power_limit_enforced", "state", "ok", "value", 250.0, "source", "NVML");
+    json_object_set_new(gpu, "name",
+                        json_pack("{s:s, s:s, s:s}", "state", "ok", "value", "NVIDIA H100 PCIe", "source", "NVML"));
     fx_gpus(&x, json_pack("{s:o}", "0", gpu));
     computed(&x, RP_CHECK_energy, RP_CHECK_FAILED);
     rp_buf_fini(&x.telemetry); /* half of the time at a tenth of the power, with a sample less */
     for (int i = 0; i < 9; i++)
-        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i, 5000000200ll + (i < 7 ? 100000100ll * i : 600000000ll + 500000000ll * (i - 6)),
+        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d}\n", i,
+                      5000000200ll + (i < 7 ? 100000100ll * i : 600000000ll + 500000000ll * (i - 6)),
                       i < 5 ? 200000 : 20000);
     records(&x, 16, 5000000123, 1000, natural);
     computed(&x, RP_CHECK_energy, RP_CHECK_WARNING);
@@ -326,7 +343,8 @@ static json_t *tensors_with_root(const struct rp_recipe *r, char root[RP_SHA256_
 {
     struct rp_err err;
     struct rp_net *m = rp_net_new(r, 1);
-    const struct rp_trained s = {.optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
+    const struct rp_trained s = {
+        .optimizer = rp_optimizer_of(r), .weights = &m->tensors[RP_WEIGHT], .buffers = &m->tensors[RP_BUFFER]};
     json_t *out = json_object();
     for (int i = 0; i < rp_state_entries(&s); i++) {
         struct rp_state_entry e;
@@ -375,7 +393,8 @@ TEST(what_roots_took_between_the_steps_is_said)
         FX_SET(&x, "evidence.state_root_every=1");
         json_t *tensors = tensors_with_root(&x.recipe, root);
         rp_buf_fini(&x.steps);
-        rp_buf_puts(&x.steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+        rp_buf_puts(&x.steps,
+                    "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
         for (int k = 0; k < 7; k++)
             fx_step(&x.steps, k, 1, 3, 1000000000 + k * 141000123ll, natural(k), cases[i].root_ns);
         json_decref(x.done);
@@ -398,17 +417,19 @@ TEST(both_captures_are_of_one_machine)
     }
     FX(x);
     for (int after = 0; after < 2; after++)
-        json_object_set_new(
-            json_object_get(json_object_get(after ? x.after : x.before, "probes"), "gpu"), "devices",
-            json_pack("{s:{s:{s:s, s:s, s:s}}}", "0", "uuid", "state", "ok", "value", after ? "GPU-2" : "GPU-1", "source", "NVML"));
+        json_object_set_new(json_object_get(json_object_get(after ? x.after : x.before, "probes"), "gpu"), "devices",
+                            json_pack("{s:{s:{s:s, s:s, s:s}}}", "0", "uuid", "state", "ok", "value",
+                                      after ? "GPU-2" : "GPU-1", "source", "NVML"));
     computed(&x, RP_CHECK_same_host, RP_CHECK_FAILED);
     for (int known = 0; known < 2; known++) {
         fx_again(&x);
-        fx_capture_both(&x, "program", "version", json_string(fx_build.version)); /* one program runs on many machines */
+        /* one program runs on many machines */
+        fx_capture_both(&x, "program", "version", json_string(fx_build.version));
         fx_capture_both(&x, "kernel", "machine", json_string("x86_64"));
+        /* which is absent */
         if (!known)
             json_object_set(json_object_get(json_object_get(x.after, "probes"), "kernel"), "release",
-                            json_object_get(json_object_get(json_object_get(x.after, "probes"), "cpu"), "vendor")); /* which is absent */
+                            json_object_get(json_object_get(json_object_get(x.after, "probes"), "cpu"), "vendor"));
         computed(&x, RP_CHECK_same_host, known ? RP_CHECK_PASSED : RP_CHECK_WARNING);
     }
 }
@@ -532,7 +553,9 @@ TEST(every_check_says_what_it_proves_and_how)
     for (int i = 0; i < RP_CHECK_COUNT; i++) {
         const json_t *row = json_array_get(list, (size_t)i);
         const char *id = json_string_value(json_object_get(row, "check"));
-        CHECK(strcmp(id, rp_check_name(i)) == 0 && strspn(id, "abcdefghijklmnopqrstuvwxyz_") == strlen(id), "id '%s'", id);
-        CHECK(*json_string_value(json_object_get(row, "proves")) && *json_string_value(json_object_get(row, "how")), "%s has no words", id);
+        CHECK(strcmp(id, rp_check_name(i)) == 0 && strspn(id, "abcdefghijklmnopqrstuvwxyz_") == strlen(id), "id '%s'",
+              id);
+        CHECK(*json_string_value(json_object_get(row, "proves")) && *json_string_value(json_object_get(row, "how")),
+              "%s has no words", id);
     }
 }

@@ -15,7 +15,8 @@ static void is_path(const struct rp_buf *plot, const char *class, const char *ex
 {
     RP_FREE char *begin = rp_asprintf("<path class=\"%s\" d=\"", class);
     const char *at = strstr(plot->data, begin), *end = at ? strchr(at + strlen(begin), '"') : NULL;
-    RP_FREE char *is = end ? rp_asprintf("%.*s", (int)(end - at - (int)strlen(begin)), at + strlen(begin)) : rp_strdup("no such path");
+    RP_FREE char *is =
+        end ? rp_asprintf("%.*s", (int)(end - at - (int)strlen(begin)), at + strlen(begin)) : rp_strdup("no such path");
     CHECK_STR(is, expected);
 }
 
@@ -34,10 +35,12 @@ static void are_labels(const struct rp_buf *plot, const char *svg, const char *p
 
 static struct rp_plot plot_of(const struct rp_series *series, size_t n, int height)
 {
-    return (struct rp_plot){.id = "p", .title = "T", .x_label = "seconds", .y_label = "steps", .words = "w", .series = series, .n_series = n, .height = height};
+    return (struct rp_plot){.id = "p", .title = "T", .x_label = "seconds", .y_label = "steps", .words = "w",
+                            .series = series, .n_series = n, .height = height};
 }
 
-/* Bars from edge to edge, 0.8 units apart from it, over 1000 units and the height of the plot; a bar of nothing is none. */
+/* Bars from edge to edge, 0.8 units apart from it, over 1000 units and the height of the plot; a bar of nothing is
+ * none. */
 TEST(bars_stand_between_their_edges_as_high_as_their_counts)
 {
     static const double edge[] = {10, 20, 30, 50}, count[] = {2, 0, 4};
@@ -55,7 +58,8 @@ TEST(bars_stand_between_their_edges_as_high_as_their_counts)
 TEST(lines_end_at_gaps_and_the_range_is_that_of_the_data)
 {
     const double x[] = {0, 1, 2, 3, 4}, y[] = {1, 3, NAN, 5, 2};
-    const struct rp_series line[] = {{.kind = RP_LINE, .x = x, .y = y, .n = 5, .class = "s2"}, {.kind = RP_DOTS, .x = x, .y = y, .n = 5, .class = "s2"}};
+    const struct rp_series line[] = {{.kind = RP_LINE, .x = x, .y = y, .n = 5, .class = "s2"},
+                                     {.kind = RP_DOTS, .x = x, .y = y, .n = 5, .class = "s2"}};
     struct rp_plot p = plot_of(line, 2, 160);
     RP_BUF out = {0};
     drawn(&out, &p);
@@ -82,9 +86,13 @@ TEST(bands_and_marks_are_at_their_values)
     p.mark = mark;
     p.n_marks = 2;
     drawn(&out, &p);
-    CHECK(strstr(out.data, "<rect class=\"band warm\" x=\"250.0\" y=\"0\" width=\"250.0\" height=\"200\"/>"), "%s", out.data);
-    CHECK(strstr(out.data, "<path class=\"mark\" d=\"M750.0 0V200\"/><path class=\"mark\" d=\"M0 150.0H1000\"/>"), "%s", out.data);
-    CHECK(strstr(out.data, "x=\"75.0%\" y=\"10\" text-anchor=\"middle\">p90<") && strstr(out.data, "x=\"100%\" y=\"159.0\" text-anchor=\"end\">mean<"), "%s", out.data);
+    CHECK(strstr(out.data, "<rect class=\"band warm\" x=\"250.0\" y=\"0\" width=\"250.0\" height=\"200\"/>"), "%s",
+          out.data);
+    CHECK(strstr(out.data, "<path class=\"mark\" d=\"M750.0 0V200\"/><path class=\"mark\" d=\"M0 150.0H1000\"/>"), "%s",
+          out.data);
+    CHECK(strstr(out.data, "x=\"75.0%\" y=\"10\" text-anchor=\"middle\">p90<") &&
+              strstr(out.data, "x=\"100%\" y=\"159.0\" text-anchor=\"end\">mean<"),
+          "%s", out.data);
 }
 
 TEST(decades_are_as_wide_as_each_other)

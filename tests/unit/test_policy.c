@@ -75,7 +75,8 @@ TEST(rules_hold_or_are_broken)
     broken("min_steps: 7\nmin_repeats: 3\ncomplete: true\n");
     set_path(x.facts, "tool/dirty", json_string("dirty")); /* and not so in the captures */
     seal(&x);
-    CHECK(expect_policy("policy", "clean_tree: true", (struct rp_verify_opts){0}, 0) == RP_VERDICT_FAILED, "a failed check is hidden");
+    CHECK(expect_policy("policy", "clean_tree: true", (struct rp_verify_opts){0}, 0) == RP_VERDICT_FAILED,
+          "a failed check is hidden");
 }
 
 /* Whoever signed_by names is known to the verifier, who wrote the policy; other rules name nobody. */
@@ -89,7 +90,8 @@ TEST(policy_that_names_the_signer_makes_the_key_known)
     struct rp_verify_opts any = {.any_key = 1};
     RP_FORMAT(rules, "signed_by: [\"%s\"]", print);
     CHECK(expect_policy("policy", rules, (struct rp_verify_opts){0}, 1) == RP_VERDICT_VERIFIED, "named");
-    CHECK(expect_policy("policy", "complete: true", (struct rp_verify_opts){0}, 1) == RP_VERDICT_UNKNOWN_KEY, "not named");
+    CHECK(expect_policy("policy", "complete: true", (struct rp_verify_opts){0}, 1) == RP_VERDICT_UNKNOWN_KEY,
+          "not named");
     CHECK(expect_policy("policy", "complete: true", any, 1) == RP_VERDICT_VERIFIED, "any");
     CHECK(expect_policy("policy", "levels: [authentic]", any, 0) == RP_VERDICT_POLICY, "any key is not authentic");
     RP_FORMAT(rules, "signed_by: [\"%s\"]\nchecks: {key: passed}\nlevels: [authentic]", print);
@@ -99,11 +101,13 @@ TEST(policy_that_names_the_signer_makes_the_key_known)
 /* All broken rules are named, also where their reasons do not fit the message. */
 TEST(every_broken_rule_is_named)
 {
-    static const char rules[] = "min_steps: 1000\nmin_repeats: 1000\nmin_ranks: 1000\nmin_nodes: 1000\nmin_efficiency_percent: 80\n"
-                                "replayed: 1000\nin_ledger: true\nledger_checked: true\nmax_attempts_before: 0\n"
-                                "max_failed_before: 0\nbits_equal: true\nthroughput_within_percent: 5\ncomplete: true\n";
-    static const char *const names[] = {"min_steps", "min_repeats", "min_ranks", "min_nodes", "min_efficiency_percent", "replayed",
-                                        "in_ledger", "ledger_checked", "max_attempts_before", "max_failed_before", "bits_equal",
+    static const char rules[] =
+        "min_steps: 1000\nmin_repeats: 1000\nmin_ranks: 1000\nmin_nodes: 1000\nmin_efficiency_percent: 80\n"
+        "replayed: 1000\nin_ledger: true\nledger_checked: true\nmax_attempts_before: 0\n"
+        "max_failed_before: 0\nbits_equal: true\nthroughput_within_percent: 5\ncomplete: true\n";
+    static const char *const names[] = {"min_steps", "min_repeats", "min_ranks", "min_nodes", "min_efficiency_percent",
+                                        "replayed", "in_ledger", "ledger_checked", "max_attempts_before",
+                                        "max_failed_before", "bits_equal",
                                         "throughput_within_percent"};
     struct rp_policy p;
     struct rp_verification v;
@@ -117,7 +121,8 @@ TEST(every_broken_rule_is_named)
     CHECK(rp_verify(&v, path, &o, &err) < 0 && err.code == RP_POLICY, "%s", err.msg);
     rp_verification_line(&line, &v);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        CHECK(strstr(err.msg, names[i]) && strstr(rp_buf_text(&line), names[i]), "%s: %s; %s", names[i], err.msg, rp_buf_text(&line));
+        CHECK(strstr(err.msg, names[i]) && strstr(rp_buf_text(&line), names[i]), "%s: %s; %s", names[i], err.msg,
+              rp_buf_text(&line));
     CHECK(!strstr(rp_buf_text(&line), "complete"), "a rule that holds: %s", rp_buf_text(&line));
     CHECK(json_array_size(v.policy) == 13, "%zu rules", json_array_size(v.policy));
     rp_verification_fini(&v);
@@ -131,8 +136,9 @@ static void git_of(struct fx *x, const char *repo, const char *name, const char 
         json_object_set_new(probes, "git", git = json_object());
     if (!json_object_get(git, repo))
         json_object_set_new(git, repo, json_object());
-    json_object_set_new(json_object_get(git, repo), name, json_pack("{s:s, s:o, s:s, s:s*}", "state", state, "value", value, "source",
-                                                                                "libgit2", "detail", strcmp(state, "error") == 0 ? "a test" : NULL));
+    json_object_set_new(json_object_get(git, repo), name,
+                        json_pack("{s:s, s:o, s:s, s:s*}", "state", state, "value", value, "source", "libgit2",
+                                  "detail", strcmp(state, "error") == 0 ? "a test" : NULL));
     json_object_set(json_object_get(x->after, "probes"), "git", git);
 }
 
@@ -160,7 +166,8 @@ TEST(a_tree_is_clean_where_that_is_known)
     FX(x);
     set_path(x.facts, "tool/dirty", json_string("clean"));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        git_of(&x, cases[i].repo, cases[i].name, cases[i].state, cases[i].value < 0 ? json_null() : json_integer(cases[i].value));
+        git_of(&x, cases[i].repo, cases[i].name, cases[i].state,
+               cases[i].value < 0 ? json_null() : json_integer(cases[i].value));
         seal(&x);
         expect_policy("policy", "clean_tree: true", (struct rp_verify_opts){.trust = NULL}, cases[i].holds);
     }
@@ -244,15 +251,18 @@ TEST(who_countersigned_is_asked_for_by_key)
     CHECK(rp_bundle_open(&b, path, &err) == 0, "%s", err.msg);
     struct rp_countersignature c = {.role = "reviewer", .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0"};
     FX_KEY *k = fx_key("bob"), *stranger = fx_key("eve");
-    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(&b, "statement.dsse.json")->bytes, k, &err) == 0, "%s",
+          err.msg);
     rp_key_public_pem(k, &pem);
     rp_key_fingerprint(k, bob);
     rp_key_fingerprint(stranger, eve);
     fx_add(&b, "signatures/0.dsse.json", envelope.data, envelope.size);
     fx_add(&b, "signatures/0.pem", pem.data, pem.size);
-    CHECK(rp_bundle_pack(&b, &file, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s", err.msg);
+    CHECK(rp_bundle_pack(&b, &file, &err) == 0 && rp_write_file(path, file.data, file.size, 0644, &err) == 0, "%s",
+          err.msg);
     rp_bundle_fini(&b);
-    RP_FREE char *one = rp_asprintf("countersigned_by: [\"%s\"]", bob), *both = rp_asprintf("countersigned_by: [\"%s\", \"%s\"]", bob, eve);
+    RP_FREE char *one = rp_asprintf("countersigned_by: [\"%s\"]", bob),
+                 *both = rp_asprintf("countersigned_by: [\"%s\", \"%s\"]", bob, eve);
     RP_FREE char *author = rp_asprintf("signed_by: [\"%s\"]", bob);
     holds(one, NULL);
     broken(both);
@@ -296,7 +306,8 @@ TEST(what_happened_to_a_run_breaks_rules)
     x.backend = "cuda";
     x.device = "gpu0 NVIDIA H100 PCIe sm_90";
     for (int i = 0; i < 8; i++)
-        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"throttle\":[%s]}\n", i, 5000000000ll + 100000100ll * i, i == 3 ? "\"hw_slowdown\"" : "\"gpu_idle\"");
+        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld,\"throttle\":[%s]}\n", i, 5000000000ll + 100000100ll * i,
+                      i == 3 ? "\"hw_slowdown\"" : "\"gpu_idle\"");
     fx_compute(&x);
     seal(&x);
     broken("no_throttling: true");
@@ -306,7 +317,8 @@ TEST(what_happened_to_a_run_breaks_rules)
         x.backend = "cuda";
         x.device = "gpu0 NVIDIA H100 PCIe sm_90";
         for (int i = 0; i < 8; i++)
-            rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld%s}\n", i, 5000000000ll + 100000100ll * i, known || i == 3 ? ",\"throttle\":[]" : "");
+            rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld%s}\n", i, 5000000000ll + 100000100ll * i,
+                          known || i == 3 ? ",\"throttle\":[]" : "");
         fx_compute(&x);
         seal(&x);
         expect_policy("policy", "no_throttling: true", (struct rp_verify_opts){.trust = NULL}, known);
@@ -323,15 +335,18 @@ TEST(what_happened_to_a_run_breaks_rules)
     fx_fini(&x);
 }
 
-/* Every rule of the list: its example is accepted, and a value of any other form is refused with file, line and rule. */
+/* Every rule of the list: its example is accepted, and a value of any other form is refused with file, line and
+ * rule. */
 TEST(every_rule_takes_its_example_and_no_other_form)
 {
-    static const char *const others[] = {"{a: b}", "[[a]]", "-1", "2.5.", "570", "570 / s", "[\"\"]", "true", "word", "0", "[0]", "[1.5]"};
+    static const char *const others[] = {"{a: b}", "[[a]]", "-1",   "2.5.", "570", "570 / s",
+                                         "[\"\"]", "true",  "word", "0",    "[0]", "[1.5]"};
     for (int id = 0; id < RP_RULE_COUNT; id++) {
         const struct rp_rule_text *t = rp_rule_text(id);
         struct rp_policy p;
         struct rp_err err;
-        RP_FREE char *text = rp_asprintf("complete: true\n%s: %s\n", t->id, strcmp(t->id, "programs") == 0 ? "[" FX_ROOT "]" : t->example);
+        RP_FREE char *text = rp_asprintf("complete: true\n%s: %s\n", t->id,
+                                         strcmp(t->id, "programs") == 0 ? "[" FX_ROOT "]" : t->example);
         const int again = strcmp(t->id, "complete") == 0; /* given twice */
         CHECK((parse(&p, text, &err) == 0) == !again && (again || p.rule[id].line == 2), "%s: %s", text, err.msg);
         rp_policy_fini(&p);
@@ -340,27 +355,31 @@ TEST(every_rule_takes_its_example_and_no_other_form)
             RP_FREE char *other = rp_asprintf("complete: true\n%s: %s\n", t->id, others[i]);
             if (parse(&p, other, &err) < 0) {
                 refused++;
-                CHECK(strstr(err.msg, "p.yaml:2:") == err.msg && (strstr(err.msg, t->id) || t->type == 'M'), "%s: %s", other, err.msg);
+                CHECK(strstr(err.msg, "p.yaml:2:") == err.msg && (strstr(err.msg, t->id) || t->type == 'M'), "%s: %s",
+                      other, err.msg);
             }
             rp_policy_fini(&p);
         }
-        CHECK(again || refused >= 6, "%s takes nearly anything: %d of %zu refused", t->id, refused, sizeof others / sizeof *others);
+        CHECK(again || refused >= 6, "%s takes nearly anything: %d of %zu refused", t->id, refused,
+              sizeof others / sizeof *others);
     }
 }
 
 /* The words that somebody tries first lead to the rule. */
 TEST(word_of_a_buyer_leads_to_its_rule)
 {
-    static const char *const cases[][2] = {{"age", "max_age_days"},         {"nodes", "min_nodes"},       {"devices", "min_devices"},
-                                           {"throughput", "min_throughput"}, {"driver", "min_driver"},     {"batch", "batch_sizes"},
-                                           {"precision", "precisions"},     {"recipe", "recipes"},        {"level", "levels"},
-                                           {"device_model", "device_models"}, {"min_troughput", "min_throughput"}};
+    static const char *const cases[][2] = {{"age", "max_age_days"}, {"nodes", "min_nodes"}, {"devices", "min_devices"},
+                                           {"throughput", "min_throughput"}, {"driver", "min_driver"},
+                                           {"batch", "batch_sizes"}, {"precision", "precisions"}, {"recipe", "recipes"},
+                                           {"level", "levels"}, {"device_model", "device_models"},
+                                           {"min_troughput", "min_throughput"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_policy p;
         struct rp_err err;
-        RP_FREE char *text = rp_asprintf("complete: true\n\n%s: 1\n", cases[i][0]), *named = rp_asprintf("'%s'?", cases[i][1]);
-        CHECK(parse(&p, text, &err) < 0 && strstr(err.msg, "p.yaml:3:1: ") == err.msg && strstr(err.msg, named), "%s: %s", cases[i][0],
-              err.msg);
+        RP_FREE char *text = rp_asprintf("complete: true\n\n%s: 1\n", cases[i][0]),
+                     *named = rp_asprintf("'%s'?", cases[i][1]);
+        CHECK(parse(&p, text, &err) < 0 && strstr(err.msg, "p.yaml:3:1: ") == err.msg && strstr(err.msg, named),
+              "%s: %s", cases[i][0], err.msg);
         rp_policy_fini(&p);
     }
 }
@@ -375,10 +394,14 @@ TEST(what_was_bought_is_what_ran)
         const char *rule;
         int holds;
     } cases[] = {
-        {"min_devices: 1", 1},         {"min_devices: 2", 0},          {"precisions: [bf16, fp32]", 1}, {"precisions: [bf16]", 0},
-        {"batch_sizes: [2, 4]", 1},    {"batch_sizes: [2, 40]", 0},    {"min_throughput: 1 sequences/s", 1},
-        {"min_throughput: 1e3 sequences/s", -1}, {"min_throughput: 1000 sequences/s", 0}, {"min_throughput: 1 images/s", 0},
-        {"min_driver: 1", 0} /* on processors */, {"device_models: [NVIDIA H200]", 0},
+        {"min_devices: 1", 1}, {"min_devices: 2", 0}, {"precisions: [bf16, fp32]", 1}, {"precisions: [bf16]", 0},
+        {"batch_sizes: [2, 4]", 1}, {"batch_sizes: [2, 40]", 0},
+        {"min_throughput: 1 sequences/s", 1},
+        {"min_throughput: 1e3 sequences/s", -1},
+        {"min_throughput: 1000 sequences/s", 0},
+        {"min_throughput: 1 images/s", 0},
+        {"min_driver: 1", 0} /* on processors */,
+        {"device_models: [NVIDIA H200]", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rp_policy p;
@@ -494,7 +517,8 @@ TEST(what_is_no_policy_is_refused_with_its_place)
 
 TEST(a_comment_and_a_list_have_every_form_of_yaml)
 {
-    static const char text[] = "---\r\n#a policy\n#\ncomplete : true # the run ended\n# min_steps: 5\nsigned_by: [alice, # the author\n  \"a # b\"]\n"
+    static const char text[] = "---\r\n#a policy\n#\ncomplete : true # the run ended\n# min_steps: 5\nsigned_by: "
+                               "[alice, # the author\n  \"a # b\"]\n"
                                "recipes:\n  - bert_fp32\nchecks:\n    \"key\": note\n# data: passed\n";
     struct rp_policy p;
     struct rp_err err;

@@ -124,7 +124,8 @@ TEST(threads_round_to_nearest_and_leave_signals_to_the_caller)
     rp_pool_free(p);
 }
 
-/* Flush-to-zero, denormals-are-zero and another rounding are each a defect that stops the program; on aarch64 also the default NaN. */
+/* Flush-to-zero, denormals-are-zero and another rounding are each a defect that stops the program; on aarch64 also the
+ * default NaN. */
 TEST(other_arithmetic_is_refused)
 {
 #if defined __x86_64__
@@ -264,7 +265,8 @@ TEST(devices_say_what_they_are)
             continue;
         struct rp_device_info is = {0}, again;
         cpu->info(dev, &is);
-        CHECK(!strcmp(is.kind, "cpu") && !strcmp(is.isa, o.isa) && is.threads == 3, "%s %s %d", is.kind, is.isa, is.threads);
+        CHECK(!strcmp(is.kind, "cpu") && !strcmp(is.isa, o.isa) && is.threads == 3, "%s %s %d", is.kind, is.isa,
+              is.threads);
         CHECK(is.name[0] != ' ' && (!*is.name || is.name[strlen(is.name) - 1] != ' '), "'%s'", is.name);
         RP_JSON *j = rp_device_json(&is);
         CHECK(rp_device_from_json(&again, j) == 0 && memcmp(&again, &is, sizeof is) == 0, "not what it was as JSON");
@@ -274,7 +276,9 @@ TEST(devices_say_what_they_are)
     }
     const struct rp_backend *const list[] = {&rp_backend_cpu, NULL};
     struct rp_device_opts o = {.isa = "avx3", .threads = 1};
-    CHECK(!rp_backend_find(list, "none") && rp_backend_find(list, "cpu") == &rp_backend_cpu && !strcmp(rp_class_name(RP_CLASS_SCRATCH), "scratch"), "names");
+    CHECK(!rp_backend_find(list, "none") && rp_backend_find(list, "cpu") == &rp_backend_cpu &&
+              !strcmp(rp_class_name(RP_CLASS_SCRATCH), "scratch"),
+          "names");
     CHECK(!cpu->open(&o, 4 << 20, &err) && err.code == RP_USAGE && strstr(err.msg, "avx3"), "%s", err.msg);
 }
 
@@ -285,7 +289,8 @@ static const char *root;
 static void put(const char *path, const char *text)
 {
     struct rp_err err = {0};
-    RP_FREE char *full = rp_asprintf("%s%s", root, path), *dir = rp_asprintf("%.*s", (int)(strrchr(full, '/') - full), full);
+    RP_FREE char *full = rp_asprintf("%s%s", root, path),
+                 *dir = rp_asprintf("%.*s", (int)(strrchr(full, '/') - full), full);
     CHECK(rp_mkdirs(dir, 0700, &err) == 0 && rp_write_file(full, text, strlen(text), 0600, &err) == 0, "%s", err.msg);
 }
 
@@ -340,9 +345,11 @@ TEST(cpu_quota)
 TEST(parts_of_a_head_write_their_own_rows)
 {
     enum { SEQ = 700, DIM = 8, HEADS = 1 };
-    static float qkv[SEQ * 3 * DIM], o[2][SEQ * DIM], top[2][SEQ], inv[2][SEQ], dqkv[2][SEQ * 3 * DIM], dbias[2][3 * DIM], work[11 * 3 * DIM];
+    static float qkv[SEQ * 3 * DIM], o[2][SEQ * DIM], top[2][SEQ], inv[2][SEQ], dqkv[2][SEQ * 3 * DIM],
+        dbias[2][3 * DIM], work[11 * 3 * DIM];
     static uint8_t mask[2][SEQ * 96];
-    const struct rp_op_use use = {.op = RP_OP_attention_backward, .batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .causal = 1};
+    const struct rp_op_use use = {
+        .op = RP_OP_attention_backward, .batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .causal = 1};
     struct rp_attention a = {.batch = 1, .seq = SEQ, .heads = HEADS, .head_dim = DIM, .scale = 0.25f, .causal = 1,
                              .drop = {.seed = 1, .rows_per_sample = SEQ, .threshold = 1u << 30, .scale = 1 / 0.75f}};
     for (int i = 0; i < SEQ * 3 * DIM; i++)
@@ -361,6 +368,8 @@ TEST(parts_of_a_head_write_their_own_rows)
         dev->op->attention_backward(dev, &g);
         rp_backend_cpu.close(dev);
     }
-    CHECK(!memcmp(o[0], o[1], sizeof o[0]) && !memcmp(top[0], top[1], sizeof top[0]) && !memcmp(inv[0], inv[1], sizeof inv[0]));
-    CHECK(!memcmp(mask[0], mask[1], sizeof mask[0]) && !memcmp(dqkv[0], dqkv[1], sizeof dqkv[0]) && !memcmp(dbias[0], dbias[1], sizeof dbias[0]));
+    CHECK(!memcmp(o[0], o[1], sizeof o[0]) && !memcmp(top[0], top[1], sizeof top[0]) &&
+          !memcmp(inv[0], inv[1], sizeof inv[0]));
+    CHECK(!memcmp(mask[0], mask[1], sizeof mask[0]) && !memcmp(dqkv[0], dqkv[1], sizeof dqkv[0]) &&
+          !memcmp(dbias[0], dbias[1], sizeof dbias[0]));
 }

@@ -1,4 +1,5 @@
-/* Samples of images by several threads: the bytes of one thread, with records that are damaged among them; also under the thread sanitizer. */
+/* Samples of images by several threads: the bytes of one thread, with records that are damaged among them; also under
+ * the thread sanitizer. */
 #include "tests/unit/tap.h"
 
 #include "data/dataset.h"
@@ -26,9 +27,11 @@ static const char *write_images(void)
 static void get_all(const char *path, int threads, struct batch *b, int64_t *skipped)
 {
     static const struct rp_sample_field want[] = {{"image", RP_U8, ROW, 0}, {"label", RP_I32, 1, 8}};
-    const struct rp_data_opts o = {.shuffle = 1, .image = {.crop = {.random = 1, .image_size = SIZE, .short_side = SIZE, .area_min = 0.1,
-                                                                    .area_max = 1, .ratio_min = 0.5, .ratio_max = 2, .attempts = 3, .flip = 0.5},
-                                                           .skip_damaged = 1, .threads = threads}};
+    const struct rp_data_opts o = {.shuffle = 1, .image = {.crop = {.random = 1,
+                                                      .image_size = SIZE, .short_side = SIZE, .area_min = 0.1,
+                                                      .area_max = 1, .ratio_min = 0.5, .ratio_max = 2, .attempts = 3,
+                                                      .flip = 0.5},
+                                             .skip_damaged = 1, .threads = threads}};
     struct rp_err err = {0};
     struct rp_dataset *d = rp_data_format_find("imagenet_tfrecord")->open(path, want, 2, &o, &err);
     *skipped = -1;
@@ -52,6 +55,7 @@ TEST(the_number_of_threads_changes_nothing)
     for (int threads = 2; threads < 9; threads *= 2) {
         memset(many, 0, sizeof many);
         get_all(path, threads, many, &skipped);
-        CHECK(skipped == ROUNDS && memcmp(one, many, sizeof one) == 0, "%d threads, %lld skipped", threads, (long long)skipped);
+        CHECK(skipped == ROUNDS && memcmp(one, many, sizeof one) == 0, "%d threads, %lld skipped", threads,
+              (long long)skipped);
     }
 }

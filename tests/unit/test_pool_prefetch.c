@@ -15,7 +15,8 @@ struct input {
 static int prepare(void *arg, int64_t step, struct rp_err *err)
 {
     struct input *in = arg;
-    struct timespec t = {0, (in->sleep_us + (in->varies ? step % 7 * 20 : 0)) * 1000}; /* now late, now ready for long */
+    /* now late, now ready for long */
+    struct timespec t = {0, (in->sleep_us + (in->varies ? step % 7 * 20 : 0)) * 1000};
     in->calls++;
     nanosleep(&t, NULL);
     if (step == in->fails)
@@ -39,7 +40,8 @@ TEST(steps_in_order_are_made_once)
     struct rp_err err;
     struct rp_prefetch *p = start(&in);
     for (int64_t step = 0; p && step < 200; step++) {
-        CHECK(rp_prefetch_take(p, step, &err) == 0 && in.made == step && in.value == step * step, "step %lld", (long long)step);
+        CHECK(rp_prefetch_take(p, step, &err) == 0 && in.made == step && in.value == step * step, "step %lld",
+              (long long)step);
         rp_prefetch_start(p, step + 1);
         struct timespec t = {0, step % 5 * 40000};
         nanosleep(&t, NULL);

@@ -16,15 +16,17 @@ struct file {
     struct rp_buf data;
 };
 
-static void add_tensor(struct file *f, const char *name, const char *dtype, const struct rp_tensor *t, const void *data, size_t size)
+static void add_tensor(struct file *f, const char *name, const char *dtype, const struct rp_tensor *t, const void *data,
+                       size_t size)
 {
     json_t *shape = json_array();
     for (int d = 0; d < rp_tensor_dims(t); d++)
         json_array_append_new(shape, json_integer(t->dim[d]));
     if (!f->header)
         f->header = json_object();
-    json_object_set_new(f->header, name, json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
-                                                   (json_int_t)f->data.size, (json_int_t)(f->data.size + size)));
+    json_object_set_new(f->header, name,
+                        json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
+                                  (json_int_t)f->data.size, (json_int_t)(f->data.size + size)));
     rp_buf_add(&f->data, data, size);
 }
 
@@ -59,7 +61,8 @@ static const char *name_in(char out[RP_TENSOR_NAME], const char *name, const str
     if (form->wrapper)
         snprintf(out, RP_TENSOR_NAME, "%s%s", form->wrapper, at);
     else if (end)
-        snprintf(out, RP_TENSOR_NAME, "%.*sLayerNorm.%s", (int)(end - at), at, strstr(end, "weight") ? "gamma" : "beta");
+        snprintf(out, RP_TENSOR_NAME, "%.*sLayerNorm.%s", (int)(end - at), at,
+                 strstr(end, "weight") ? "gamma" : "beta");
     else
         snprintf(out, RP_TENSOR_NAME, "%s", at);
     return out;
@@ -135,20 +138,25 @@ TEST(every_narrow_float_is_widened_exactly)
         struct file f = {0};
         struct rp_err err = {0};
         struct rp_st st;
-        int exponent_bits = k ? 8 : 5, fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1, wrong = 0;
+        int exponent_bits = k ? 8 : 5, fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1,
+            wrong = 0;
         add_tensor(&f, "x", types[k], &t, all, 65536 * sizeof *all);
         CHECK(rp_st_open(&st, write_tensors(&f, "all"), &err) == 0, "%s", err.msg);
         CHECK(rp_st_read_floats(&st, rp_st_find(&st, "x"), 0, x, 65536, &err) == 0, "%s", err.msg);
         for (int i = 0; i < 65536; i++) {
-            int sign = i >> 15, exponent = i >> fraction_bits & ((1 << exponent_bits) - 1), fraction = i & ((1 << fraction_bits) - 1);
-            double is = ldexp(fraction + (exponent ? 1 << fraction_bits : 0), (exponent ? exponent : 1) - bias - fraction_bits);
+            int sign = i >> 15, exponent = i >> fraction_bits & ((1 << exponent_bits) - 1),
+                fraction = i & ((1 << fraction_bits) - 1);
+            double is =
+                ldexp(fraction + (exponent ? 1 << fraction_bits : 0), (exponent ? exponent : 1) - bias - fraction_bits);
             int special = exponent == (1 << exponent_bits) - 1;
             wrong += special ? (fraction ? !isnan(x[i]) : !isinf(x[i])) : (double)x[i] != (sign ? -is : is);
             wrong += !isnan(x[i]) && !signbit(x[i]) != !sign;
         }
         CHECK(wrong == 0, "%s: %d values", types[k], wrong);
         float last[3];
-        CHECK(rp_st_read_floats(&st, rp_st_find(&st, "x"), 1024, last, 3, &err) == 0 && !memcmp(last, x + 1024, sizeof last), "a piece");
+        CHECK(rp_st_read_floats(&st, rp_st_find(&st, "x"), 1024, last, 3, &err) == 0 &&
+                  !memcmp(last, x + 1024, sizeof last),
+              "a piece");
         rp_st_close(&st);
     }
 }
@@ -174,7 +182,8 @@ TEST(narrow_weights)
 /* As save_pretrained(max_shard_size=...) writes them: shards and model.safetensors.index.json. */
 static json_t *write_shards(struct rp_train *from, const struct form *like)
 {
-    static const char *const files[] = {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors", "model-00003-of-00003.safetensors"};
+    static const char *const files[] = {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                                        "model-00003-of-00003.safetensors"};
     json_t *map = json_object();
     for (int k = 0; k < 3; k++) {
         struct form form = *like;
@@ -183,7 +192,8 @@ static json_t *write_shards(struct rp_train *from, const struct form *like)
         write_form(from, &form, files[k]);
         for (int i = k; i < from->state.weights->n; i += 3) {
             char name[RP_TENSOR_NAME], other[RP_TENSOR_NAME];
-            json_object_set_new(map, name_in(other, rp_tensor_name(name, &from->state.weights->t[i]), &form), json_string(files[k]));
+            json_object_set_new(map, name_in(other, rp_tensor_name(name, &from->state.weights->t[i]), &form),
+                                json_string(files[k]));
         }
     }
     return json_pack("{s:{s:i}, s:o}", "metadata", "total_size", 1234, "weight_map", map);
@@ -207,7 +217,8 @@ TEST(weights_in_several_files_and_wrapped_names)
         RP_JSON *index = write_shards(f.t, &form);
         RP_FREE char *path = rp_strdup(k % 2 ? put_index(index) : write_form(f.t, &form, "whole"));
         open_small(&g, &r, 2, path);
-        CHECK(g.t && !memcmp(f.t->state.w, g.t->state.w, f.t->state.weights->bytes), "%s, %s", path, form.wrapper ? form.wrapper : "plain");
+        CHECK(g.t && !memcmp(f.t->state.w, g.t->state.w, f.t->state.weights->bytes), "%s, %s", path,
+              form.wrapper ? form.wrapper : "plain");
         fixture_fini(&f);
         fixture_fini(&g);
     }
@@ -237,9 +248,11 @@ TEST(indices_that_are_not_of_their_files)
             json_object_set_new(json_object_get(bent, "weight_map"), c[i].tensor, json_string(c[i].file));
         else
             json_object_del(json_object_get(bent, "weight_map"), c[i].tensor);
-        CHECK(rp_checkpoint_check(put_index(bent), &r, NULL, &err) < 0 && strstr(err.msg, c[i].why), "case %zu: %s", i, err.msg);
+        CHECK(rp_checkpoint_check(put_index(bent), &r, NULL, &err) < 0 && strstr(err.msg, c[i].why), "case %zu: %s", i,
+              err.msg);
     }
-    CHECK(rp_checkpoint_check(put_file("x.index.json", "{}", 2), &r, NULL, &err) < 0 && strstr(err.msg, "weight_map"), "%s", err.msg);
+    CHECK(rp_checkpoint_check(put_file("x.index.json", "{}", 2), &r, NULL, &err) < 0 && strstr(err.msg, "weight_map"),
+          "%s", err.msg);
     CHECK(rp_checkpoint_check(put_index(index), &r, NULL, &err) == 0, "%s", err.msg);
     fixture_fini(&f);
     rp_recipe_fini(&r);
@@ -263,7 +276,9 @@ TEST(checkpoints_of_other_tools_are_named_with_what_converts_them)
         memcpy(bytes, c[i].head, 16);
         if (i == 3)
             snprintf(bytes, sizeof bytes, "%s", c[i].head);
-        REFUSED(rp_checkpoint_check(put_file("weights.bin", bytes, sizeof bytes), &r, NULL, &err) < 0 && err.code == RP_MALFORMED, err.msg);
+        REFUSED(rp_checkpoint_check(put_file("weights.bin", bytes, sizeof bytes), &r, NULL, &err) < 0 &&
+                    err.code == RP_MALFORMED,
+                err.msg);
         CHECK(strstr(err.msg, c[i].why), "%s", err.msg);
     }
     rp_recipe_fini(&r);
@@ -309,8 +324,9 @@ TEST(classes_of_transformers)
         for (int i = 0; i < l->n; i++) {
             char name[RP_TENSOR_NAME];
             struct rp_train *from = is_lacking(&cases[k].form, rp_tensor_name(name, &l->t[i])) ? plain.t : f.t;
-            CHECK(!memcmp(rp_tensor_in(g.t->state.w, &l->t[i]), rp_tensor_in(from->state.w, &l->t[i]), l->t[i].count * 4), "case %zu: %s", k,
-                  name);
+            CHECK(
+                !memcmp(rp_tensor_in(g.t->state.w, &l->t[i]), rp_tensor_in(from->state.w, &l->t[i]), l->t[i].count * 4),
+                "case %zu: %s", k, name);
         }
         RP_JSON *found = found_in(path, &r);
         CHECK((int)json_array_size(json_object_get(found, "initialised")) == cases[k].initialised, "case %zu: %zu", k,
@@ -414,8 +430,10 @@ TEST(parts_of_a_directory)
     const char *other = scratch_new(), *dir = scratch_new();
     save_dir(f.t, &r, dir, 5);
     save_dir(f.t, &r, other, 6);
-    RP_FREE char *slots = rp_asprintf("%s/optimizer.safetensors", dir), *others = rp_asprintf("%s/optimizer.safetensors", other);
-    RP_FREE char *weights = rp_asprintf("%s/model.safetensors", dir), *index = rp_asprintf("%s/model.safetensors.index.json", dir);
+    RP_FREE char *slots = rp_asprintf("%s/optimizer.safetensors", dir),
+                 *others = rp_asprintf("%s/optimizer.safetensors", other);
+    RP_FREE char *weights = rp_asprintf("%s/model.safetensors", dir),
+                 *index = rp_asprintf("%s/model.safetensors.index.json", dir);
     RP_FREE char *config = rp_asprintf("%s/config.json", dir);
     CHECK(rename(others, slots) == 0);
     REFUSED(rp_checkpoint_check(dir, &r, NULL, &err) < 0 && err.code == RP_MISMATCH, err.msg);
@@ -456,7 +474,8 @@ TEST(a_save_that_is_stopped)
 /* -- config.json -- */
 
 /* Sets one setting of the text that the recipe makes; value NULL: removes it. */
-static int check_with(const struct rp_recipe *r, const char *name, const char *value, json_t *unknown, struct rp_err *err)
+static int check_with(const struct rp_recipe *r, const char *name, const char *value, json_t *unknown,
+                      struct rp_err *err)
 {
     RP_BUF text = {0};
     rp_public_config_write(&text, r);
@@ -474,8 +493,9 @@ static int check_with(const struct rp_recipe *r, const char *name, const char *v
 /* What was saved says all that a recipe has to know: of either model, over a recipe with other sizes. */
 TEST(a_saved_config_is_a_model_config)
 {
-    static const char *const other[] = {"workload: bert\nmodel.hidden_size: 256\ntask.seq_length: 16\ntask.max_predictions_per_seq: 2\n",
-                                        "workload: gpt\nmodel.num_hidden_layers: 7\ntask.seq_length: 16\n"};
+    static const char *const other[] = {
+        "workload: bert\nmodel.hidden_size: 256\ntask.seq_length: 16\ntask.max_predictions_per_seq: 2\n",
+        "workload: gpt\nmodel.num_hidden_layers: 7\ntask.seq_length: 16\n"};
     struct rp_recipe again;
     struct rp_err err;
     for (int gpt = 0; gpt < 2; gpt++) {
@@ -485,9 +505,12 @@ TEST(a_saved_config_is_a_model_config)
         const char *path = put_file("config.json", text.data, text.size);
         RP_FREE char *set = rp_asprintf("model.config=%s", path);
         RP_JSON *ignored = json_array(), *unknown = json_array();
-        if (CHECK(rp_recipe_parse(&again, other[gpt], strlen(other[gpt]), "r.yaml", "cpu", (const char *const[]){set}, 1, &err) == 0, "%s", err.msg)) {
+        if (CHECK(rp_recipe_parse(&again, other[gpt], strlen(other[gpt]), "r.yaml", "cpu", (const char *const[]){set},
+                                  1, &err) == 0,
+                  "%s", err.msg)) {
             CHECK(rp_public_config_check(path, &again, ignored, unknown, &err) == 0, "%s", err.msg);
-            CHECK(again.model_hidden_size == r.model_hidden_size && again.model_num_hidden_layers == r.model_num_hidden_layers);
+            CHECK(again.model_hidden_size == r.model_hidden_size &&
+                  again.model_num_hidden_layers == r.model_num_hidden_layers);
             rp_recipe_fini(&again);
         }
         rp_recipe_fini(&r);
@@ -501,18 +524,24 @@ TEST(settings_that_differ)
         const char *name, *value;
         int accepted;
     } cases[] = {
-        {0, "vocab_size", "84", 0}, {0, "hidden_size", "32", 0}, {0, "num_hidden_layers", "3", 0}, {0, "num_attention_heads", "2", 0},
-        {0, "intermediate_size", "96", 0}, {0, "hidden_act", "\"gelu_new\"", 0}, {0, "hidden_act", "\"relu\"", 0}, {0, "hidden_act", "7", 0},
-        {0, "hidden_dropout_prob", "0.1", 0}, {0, "attention_probs_dropout_prob", "0.1", 0}, {0, "max_position_embeddings", "17", 0},
+        {0, "vocab_size", "84", 0}, {0, "hidden_size", "32", 0}, {0, "num_hidden_layers", "3", 0},
+        {0, "num_attention_heads", "2", 0}, {0, "intermediate_size", "96", 0}, {0, "hidden_act", "\"gelu_new\"", 0},
+        {0, "hidden_act", "\"relu\"", 0}, {0, "hidden_act", "7", 0}, {0, "hidden_dropout_prob", "0.1", 0},
+        {0, "attention_probs_dropout_prob", "0.1", 0}, {0, "max_position_embeddings", "17", 0},
         {0, "type_vocab_size", "1", 0}, {0, "layer_norm_eps", "1e-5", 0}, {0, "layer_norm_eps", "\"1e-12\"", 0},
-        {0, "position_embedding_type", "\"relative_key\"", 0}, {0, "is_decoder", "true", 0}, {0, "tie_word_embeddings", "false", 0},
-        {0, "model_type", "\"roberta\"", 0}, {0, "model_type", "3", 0}, {0, "pruned_heads", "{\"1\": [0]}", 0}, {0, "hidden_size", NULL, 0},
-        {0, "initializer_range", "0.5", 1}, {0, "hidden_dropout_prob", "0.0", 1}, {0, "layer_norm_eps", NULL, 1}, {0, "hidden_act", NULL, 1},
-        {0, "position_embedding_type", "\"absolute\"", 1}, {0, "pad_token_id", "0", 1}, {0, "model_type", NULL, 1}, {0, "pruned_heads", "{}", 1},
+        {0, "position_embedding_type", "\"relative_key\"", 0}, {0, "is_decoder", "true", 0},
+        {0, "tie_word_embeddings", "false", 0}, {0, "model_type", "\"roberta\"", 0}, {0, "model_type", "3", 0},
+        {0, "pruned_heads", "{\"1\": [0]}", 0},
+        {0, "hidden_size", NULL, 0}, {0, "initializer_range", "0.5", 1}, {0, "hidden_dropout_prob", "0.0", 1},
+        {0, "layer_norm_eps", NULL, 1}, {0, "hidden_act", NULL, 1}, {0, "position_embedding_type", "\"absolute\"", 1},
+        {0, "pad_token_id", "0", 1}, {0, "model_type", NULL, 1},
+        {0, "pruned_heads", "{}", 1},
         {1, "n_inner", "null", 0}, {1, "n_inner", NULL, 0}, {1, "vocab_size", "80", 0}, {1, "vocab_size", "85", 0},
-        {1, "activation_function", "\"gelu\"", 0}, {1, "scale_attn_weights", "false", 0}, {1, "scale_attn_by_inverse_layer_idx", "true", 0},
-        {1, "resid_pdrop", NULL, 0}, {1, "n_layer", "\"2\"", 0}, {1, "vocab_size", "81", 1}, {1, "vocab_size", "83", 1}, {1, "n_ctx", "1024", 1},
-        {1, "activation_function", "\"gelu_pytorch_tanh\"", 1}, {1, "activation_function", NULL, 1}, {1, "layer_norm_epsilon", "0.00001", 1},
+        {1, "activation_function", "\"gelu\"", 0}, {1, "scale_attn_weights", "false", 0},
+        {1, "scale_attn_by_inverse_layer_idx", "true", 0}, {1, "resid_pdrop", NULL, 0}, {1, "n_layer", "\"2\"", 0},
+        {1, "vocab_size", "81", 1}, {1, "vocab_size", "83", 1}, {1, "n_ctx", "1024", 1},
+        {1, "activation_function", "\"gelu_pytorch_tanh\"", 1}, {1, "activation_function", NULL, 1},
+        {1, "layer_norm_epsilon", "0.00001", 1},
     };
     struct rp_recipe recipes[2] = {small_recipe(), small_gpt()};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -530,8 +559,9 @@ TEST(settings_that_differ)
     CHECK(check_with(&recipes[0], "rope_theta", "10000", unknown, &err) == 0, "%s", err.msg);
     CHECK_STR(json_string_value(json_array_get(unknown, 0)), "rope_theta");
     recipes[1].model_intermediate_size = 96;
-    CHECK(check_with(&recipes[1], "n_inner", "null", unknown, &err) == 0 && check_with(&recipes[1], "n_inner", NULL, unknown, &err) == 0, "%s",
-          err.msg);
+    CHECK(check_with(&recipes[1], "n_inner", "null", unknown, &err) == 0 &&
+              check_with(&recipes[1], "n_inner", NULL, unknown, &err) == 0,
+          "%s", err.msg);
     rp_recipe_fini(&recipes[0]);
     rp_recipe_fini(&recipes[1]);
 }
@@ -544,10 +574,12 @@ TEST(config_files_that_are_none)
     struct rp_err err = {0};
     RP_JSON *ignored = json_array(), *unknown = json_array();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK(rp_public_config_check(put_file("c", bad[i], strlen(bad[i])), &r, ignored, unknown, &err) < 0 && err.code == RP_MALFORMED, "%zu",
-              i);
+        CHECK(rp_public_config_check(put_file("c", bad[i], strlen(bad[i])), &r, ignored, unknown, &err) < 0 &&
+                  err.code == RP_MALFORMED,
+              "%zu", i);
     CHECK(rp_recipe_parse(&images, yaml, sizeof yaml - 1, "r.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
-    REFUSED(rp_public_config_check(put_file("c", "{}", 2), &images, ignored, unknown, &err) < 0 && err.code == RP_USAGE, err.msg);
+    REFUSED(rp_public_config_check(put_file("c", "{}", 2), &images, ignored, unknown, &err) < 0 && err.code == RP_USAGE,
+            err.msg);
     rp_recipe_fini(&r);
     rp_recipe_fini(&images);
 }

@@ -21,10 +21,10 @@ static const struct vector {
      "c1afb8292ddbdebde7550a1190f4fc6fb5f9f53c5e3e0fe95d166be68b7b593e"},
     {"drand-quicknet-657413.json", "drand", "drand quicknet round 657413", 1694775603, 0, 0,
      "8f8bc612c300ab50c3f60f718b1695d20b3ac4137e59d27bb7338cac1b7b0b8b"},
-    {"bitcoin-794143.hex", "bitcoin", "Bitcoin block 0000000000000000000293bf6e86820d867cc4ca13cd98326af85bb3bebab9ac", 1686638166, 7200, 1,
-     "725200905dbdd29f0a46628d08f54d89a88c70bb15f6f5d916b772cae019fc6c"},
-    {"bitcoin-840000.hex", "bitcoin", "Bitcoin block 0000000000000000000320283a032748cef8227873ff4872689bf23f1cda83a5", 1713571767, 7200, 1,
-     "d3a8738c2c2c8fd83f126164b0a7c79e91d18a61b83600f8c6b8c186a1550523"},
+    {"bitcoin-794143.hex", "bitcoin", "Bitcoin block 0000000000000000000293bf6e86820d867cc4ca13cd98326af85bb3bebab9ac",
+     1686638166, 7200, 1, "725200905dbdd29f0a46628d08f54d89a88c70bb15f6f5d916b772cae019fc6c"},
+    {"bitcoin-840000.hex", "bitcoin", "Bitcoin block 0000000000000000000320283a032748cef8227873ff4872689bf23f1cda83a5",
+     1713571767, 7200, 1, "d3a8738c2c2c8fd83f126164b0a7c79e91d18a61b83600f8c6b8c186a1550523"},
 };
 #define VECTORS (sizeof vectors / sizeof *vectors)
 
@@ -32,7 +32,8 @@ static void load(struct rp_buf *out, const char *file)
 {
     struct rp_err err = {0};
     char path[128];
-    CHECK(rp_read_file(out, RP_FORMAT(path, "tests/vectors/public_values/%s", file), 1u << 20, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(out, RP_FORMAT(path, "tests/vectors/public_values/%s", file), 1u << 20, &err) == 0, "%s",
+          err.msg);
 }
 
 static int is_zero(const struct rp_public_value *v)
@@ -72,7 +73,8 @@ TEST(values_as_published_are_read)
         CHECK(v.early_ns == x->early_s * SECOND && v.proved == x->proved);
         CHECK(rp_plain_size(v.checked, strlen(v.checked), 0) == strlen(v.checked) && *v.checked);
         CHECK(rp_plain_size(v.claimed, strlen(v.claimed), 0) == strlen(v.claimed) && *v.claimed);
-        CHECK(strlen(v.checked) < sizeof v.checked - 1 && strlen(v.claimed) < sizeof v.claimed - 1, "%s: its text is cut", x->file);
+        CHECK(strlen(v.checked) < sizeof v.checked - 1 && strlen(v.claimed) < sizeof v.claimed - 1,
+              "%s: its text is cut", x->file);
         SAID(v.checked);
         SAID(v.claimed);
     }

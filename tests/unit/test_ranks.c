@@ -1,4 +1,5 @@
-/* Data-parallel ranks: the same losses, norms and state roots as one rank, whatever divides the micro-batches and the weights. */
+/* Data-parallel ranks: the same losses, norms and state roots as one rank, whatever divides the micro-batches and the
+ * weights. */
 /* exhaustive */
 #include "ops/philox.h"
 
@@ -48,7 +49,8 @@ static void check_worlds(struct rp_recipe recipe, int64_t micros, const int *ran
         CHECK(trial_run(&many, data_ranks(*ranks), NULL, &err) == 0, "%s, %d ranks: %s", what, *ranks, err.msg);
         compare(&one.trace[0], &many, data_ranks(*ranks), what);
         for (int r = 0; r < *ranks; r++)
-            CHECK(many.trace[r].overlaps == (recipe.run_overlap_kib > 0) && (many.trace[r].buckets > 2) == (recipe.run_overlap_kib == 1),
+            CHECK(many.trace[r].overlaps == (recipe.run_overlap_kib > 0) &&
+                      (many.trace[r].buckets > 2) == (recipe.run_overlap_kib == 1),
                   "%s: %d buckets, overlap %d", what, many.trace[r].buckets, many.trace[r].overlaps);
         traces_fini(many.trace, *ranks);
     }
@@ -95,9 +97,11 @@ TEST(optimizers_that_adapt_each_tensor)
 /* Batch norms: running statistics are means over all micro-batches. LARS adapts each tensor. */
 TEST(resnet_on_any_number_of_ranks)
 {
-    static const char yaml[] = "workload: resnet50\nmodel: {width: 8, blocks: \"1,1,1,1\", num_classes: 7}\ntask: {image_size: 32}\nrun: {overlap_kib: 4}\n"
-                               "train: {batch_size: 2, accumulation_steps: 6}\noptimizer: {name: lars, learning_rate: 1}\n"
-                               "schedule: {total_steps: 10}\n";
+    static const char yaml[] =
+        "workload: resnet50\nmodel: {width: 8, blocks: \"1,1,1,1\", num_classes: 7}\ntask: {image_size: 32}\nrun: "
+        "{overlap_kib: 4}\n"
+        "train: {batch_size: 2, accumulation_steps: 6}\noptimizer: {name: lars, learning_rate: 1}\n"
+        "schedule: {total_steps: 10}\n";
     struct rp_err err = {0};
     struct trial one = {.format = &noise_format};
     CHECK(rp_recipe_parse(&one.recipe, yaml, sizeof yaml - 1, "noise.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
@@ -112,7 +116,8 @@ TEST(resnet_on_any_number_of_ranks)
     trial_fini(&one);
 }
 
-/* 12 ranks on 3 hosts of 4: first within the hosts. Other arrangements of the same ranks: all with all, and the same bits. */
+/* 12 ranks on 3 hosts of 4: first within the hosts. Other arrangements of the same ranks: all with all, and the same
+ * bits. */
 TEST(by_host_and_flat)
 {
     static const int hosts[][12] = {
@@ -154,15 +159,18 @@ TEST(bytes_that_leave_a_host)
             struct rp_shares shares;
             struct rp_exchange x;
             rp_comm_set_coords(&c, i, (struct rp_degrees){hosts * 8, 1, 1});
-            rp_shares_init(&shares, &m->tensors[RP_WEIGHT], 1, &c, 0); /* in more buckets these few weights are too few for 32 ranks */
+            /* in more buckets these few weights are too few for 32 ranks */
+            rp_shares_init(&shares, &m->tensors[RP_WEIGHT], 1, &c, 0);
             rp_exchange_open(&x, m, &shares, 32);
             CHECK(x.levels == 2, "levels");
             between += x.between_bytes;
             rp_exchange_close(&x);
             rp_shares_fini(&shares);
         }
-        const double models = (double)between / (double)m->tensors[RP_WEIGHT].bytes, expected = 2.0 * (hosts - 1) / hosts;
-        CHECK(models > 0.9 * expected && models < 1.1 * expected, "%d hosts: %.2f models, not %.2f", hosts, models, expected);
+        const double models = (double)between / (double)m->tensors[RP_WEIGHT].bytes,
+                     expected = 2.0 * (hosts - 1) / hosts;
+        CHECK(models > 0.9 * expected && models < 1.1 * expected, "%d hosts: %.2f models, not %.2f", hosts, models,
+              expected);
     }
     rp_net_free(m);
     rp_recipe_fini(&r);
@@ -171,7 +179,8 @@ TEST(bytes_that_leave_a_host)
 /* Every rank computes with what it has: the definitions, scalar code, AVX2, AVX-512, one thread or three. */
 TEST(ranks_of_different_devices)
 {
-    static const struct trial_device device[] = {{"scalar", 1}, {"avx512", 1}, {"avx2", 3}, {"reference", 1}, {"avx2", 1}};
+    static const struct trial_device device[] = {
+        {"scalar", 1}, {"avx512", 1}, {"avx2", 3}, {"reference", 1}, {"avx2", 1}};
     struct rp_err err;
     for (int gpt = 0; gpt < 2; gpt++) {
         struct trial one = trial_new(gpt ? wide_gpt() : wide_bert(), 6);
@@ -287,8 +296,8 @@ static int run_watched(struct rp_comm *c, void *arg, struct rp_err *err)
 }
 
 /*
- * In the backward pass of the last micro-batch: waits until a thread exchanges, or the one that is to fail has. A thread that has not begun
- * when the backward pass ends leaves the exchange to its rank.
+ * In the backward pass of the last micro-batch: waits until a thread exchanges, or the one that is to fail has. A
+ * thread that has not begun when the backward pass ends leaves the exchange to its rank.
  */
 static int wait_for_thread(void *arg)
 {
@@ -335,7 +344,8 @@ TEST(a_failed_exchange_of_the_thread_ends_the_training)
     struct trial one = trial_new(wide_bert(), 4);
     for (int rank = 0; rank < 2; rank++) {
         struct trial many = overlapped_trial(&one, rank);
-        CHECK(ranks_run(data_ranks(2), NULL, run_watched, &many, &err) < 0 && err.code == RP_UNAVAILABLE && !strcmp(err.msg, "the wire broke"),
+        CHECK(ranks_run(data_ranks(2), NULL, run_watched, &many, &err) < 0 && err.code == RP_UNAVAILABLE &&
+                  !strcmp(err.msg, "the wire broke"),
               "rank %d: %s", rank, err.msg);
         traces_fini(many.trace, 2);
     }
@@ -373,7 +383,8 @@ TEST(without_overlap)
 TEST(replicated_optimizer_state)
 {
     struct rp_recipe bert = wide_bert(), lamb = wide_bert(), gpt = wide_gpt();
-    bert.parallel_optimizer_state = lamb.parallel_optimizer_state = gpt.parallel_optimizer_state = RP_OPTIMIZER_STATE_replicated;
+    bert.parallel_optimizer_state = lamb.parallel_optimizer_state = gpt.parallel_optimizer_state =
+        RP_OPTIMIZER_STATE_replicated;
     lamb.optimizer_name = RP_OPTIMIZER_lamb;
     lamb.run_overlap_kib = 0;
     check_worlds(bert, 5, (const int[]){2, 3, 0}, "BERT, replicated");
@@ -385,7 +396,8 @@ TEST(replicated_optimizer_state)
 TEST(checkpoints_of_replicated_state)
 {
     struct rp_err err;
-    RP_FREE char *first = rp_strdup(scratch("sharded.safetensors")), *second = rp_strdup(scratch("replicated.safetensors"));
+    RP_FREE char *first = rp_strdup(scratch("sharded.safetensors")),
+                 *second = rp_strdup(scratch("replicated.safetensors"));
     RP_BUF a = {0}, b = {0};
     struct trial sharded = trial_new(wide_bert(), 3), replicated;
     sharded.save = first;
@@ -431,7 +443,8 @@ TEST(plans_of_replicated_state)
     for (int i = 0; i < 3; i++) {
         const struct rp_plan p = plan_of(&r, 3, i);
         slots += p.bytes[RP_CLASS_OPTIMIZER];
-        CHECK(p.connections == 2 * (1 << 20) + 4096, "connections: %llu", (unsigned long long)p.connections); /* 3 pairs of 3 ranks have 2 rings each */
+        /* 3 pairs of 3 ranks have 2 rings each */
+        CHECK(p.connections == 2 * (1 << 20) + 4096, "connections: %llu", (unsigned long long)p.connections);
     }
     CHECK(slots == all, "%llu bytes of slots, one rank has %llu", (unsigned long long)slots, (unsigned long long)all);
     r.parallel_optimizer_state = RP_OPTIMIZER_STATE_replicated;

@@ -1,5 +1,5 @@
-/* States that a prover hands over: those of a training are within its reach and cost what an untrained one costs; cheap ones are refused, or
- * seen to be cheap. */
+/* States that a prover hands over: those of a training are within its reach and cost what an untrained one costs; cheap
+ * ones are refused, or seen to be cheap. */
 #include "tests/unit/noise_images.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/tap.h"
@@ -33,9 +33,12 @@ static int open_training(struct training *x, const char *init, struct rp_err *er
     x->dev = fixture_device("avx2", 1, (int)x->recipe.task_seq_length, 64);
     x->dev = x->dev ? x->dev : fixture_device("reference", 1, 0, 0);
     fixture_data_now = x->data;
-    x->t = rp_train_size(&x->plan, &x->recipe, NULL, x->dev->backend, &o, err) < 0
-               ? NULL
-               : rp_train_open(&(struct rp_train_opts){.recipe = &x->recipe, .plan = &x->plan, .dev = x->dev, .format = x->format}, err);
+    x->t =
+        rp_train_size(&x->plan, &x->recipe, NULL, x->dev->backend, &o, err) < 0
+            ? NULL
+            : rp_train_open(
+                  &(struct rp_train_opts){.recipe = &x->recipe, .plan = &x->plan, .dev = x->dev, .format = x->format},
+                  err);
     x->recipe.run_init = NULL;
     return x->t ? 0 : -1;
 }
@@ -148,8 +151,9 @@ static void make_just_dead(const char *name, float *w)
 static const struct {
     const char *name;
     void (*make)(const char *name, float *w);
-} cheap[] = {{"zero", make_zero},           {"equal", make_equal},     {"huge", make_huge},           {"dead", make_dead},
-             {"saturated", make_saturated}, {"one-hot", make_one_hot}, {"zero gamma", make_zero_gamma}, {"just dead", make_just_dead}};
+} cheap[] = {{"zero", make_zero}, {"equal", make_equal}, {"huge", make_huge}, {"dead", make_dead},
+             {"saturated", make_saturated}, {"one-hot", make_one_hot}, {"zero gamma", make_zero_gamma},
+             {"just dead", make_just_dead}};
 
 /* A copy of a state with other weights: slots of the optimizer and running statistics stay. */
 static void write_cheap(const char *from, const char *to, void (*make)(const char *name, float *w))
@@ -180,11 +184,14 @@ static void try_cheap(struct training *x, const char *what, const char *from, in
     write_cheap(from, path, cheap[i].make);
     const struct rp_reach is = reach(x, path);
     const double bare = count_needed(x, path, 0) / untrained, needed = count_needed(x, path, 1) / untrained;
-    printf("# %s, %s: %s%.4g of the bound (%s), %.1f %% of the products of an untrained state, %.1f %% without perturbation\n", what,
-           cheap[i].name, is.used > 1 ? "refused, " : "", is.used, is.tensor, 100 * needed, 100 * bare);
-    CHECK(is.used > 1 || needed > 0.95, "%s, %s: within reach (%g), and needs %.1f %%", what, cheap[i].name, is.used, 100 * needed);
+    printf("# %s, %s: %s%.4g of the bound (%s), %.1f %% of the products of an untrained state, %.1f %% without "
+           "perturbation\n",
+           what, cheap[i].name, is.used > 1 ? "refused, " : "", is.used, is.tensor, 100 * needed, 100 * bare);
+    CHECK(is.used > 1 || needed > 0.95, "%s, %s: within reach (%g), and needs %.1f %%", what, cheap[i].name, is.used,
+          100 * needed);
     if (cheap[i].make == make_zero)
-        CHECK(bare < 0.35 && needed > 0.6, "%s, zeros: %.1f %% before the perturbation, %.1f %% after it", what, 100 * bare, 100 * needed);
+        CHECK(bare < 0.35 && needed > 0.6, "%s, zeros: %.1f %% before the perturbation, %.1f %% after it", what,
+              100 * bare, 100 * needed);
     if (cheap[i].make == make_dead)
         CHECK(needed < RP_NEEDED_LEAST, "%s, dead: %.1f %% are counted", what, 100 * needed);
 }
@@ -229,9 +236,10 @@ static void try_training(struct training *x, const char *what)
     train(x, path);
     const double untrained = count_needed(x, NULL, 1), needed = count_needed(x, path, 1) / untrained;
     const struct rp_reach is = reach(x, path);
-    printf("# %s: %.3f of the bound (%s), %.1f %% of the products of an untrained state, which needs %.1f %%\n", what, is.used, is.tensor,
-           100 * needed, 100 * untrained);
-    CHECK(is.used > 0.001 && is.used <= 1, "%s: an honest state takes %g of its bound in '%s'", what, is.used, is.tensor);
+    printf("# %s: %.3f of the bound (%s), %.1f %% of the products of an untrained state, which needs %.1f %%\n", what,
+           is.used, is.tensor, 100 * needed, 100 * untrained);
+    CHECK(is.used > 0.001 && is.used <= 1, "%s: an honest state takes %g of its bound in '%s'", what, is.used,
+          is.tensor);
     CHECK(needed > 0.95 && needed < 1.05, "%s: an honest state needs %.1f %%", what, 100 * needed);
     try_slots(x, what, path);
     for (int i = 0; i < (int)(sizeof cheap / sizeof *cheap); i++)
@@ -252,8 +260,10 @@ static void try_resnet(const char *optimizer)
 {
     struct rp_err err;
     struct training x = {.format = &noise_format};
-    RP_FREE char *yaml = rp_asprintf("workload: resnet50\nmodel: {width: 8, blocks: \"1,1,1,1\", num_classes: 7}\ntask: {image_size: 32}\n"
-                                     "train: {batch_size: 4}\n%s\nschedule: {total_steps: 1000, warmup_steps: 100}\n", optimizer);
+    RP_FREE char *yaml = rp_asprintf(
+        "workload: resnet50\nmodel: {width: 8, blocks: \"1,1,1,1\", num_classes: 7}\ntask: {image_size: 32}\n"
+        "train: {batch_size: 4}\n%s\nschedule: {total_steps: 1000, warmup_steps: 100}\n",
+        optimizer);
     CHECK(rp_recipe_parse(&x.recipe, yaml, strlen(yaml), "noise.yaml", NULL, NULL, 0, &err) == 0, "%s", err.msg);
     try_training(&x, optimizer);
 }
@@ -280,7 +290,8 @@ TEST(states_of_resnet)
     try_resnet("optimizer: {name: lars, learning_rate: 2, weight_decay: 5e-5}");
 }
 
-/* The factor of a perturbation is below 2^-10, its step below 2^-10 of the deviation: a weight that is moved by twice that is too far. */
+/* The factor of a perturbation is below 2^-10, its step below 2^-10 of the deviation: a weight that is moved by twice
+ * that is too far. */
 TEST(the_bound_of_an_untrained_state_is_that_of_its_perturbations)
 {
     struct rp_err err;
@@ -300,15 +311,17 @@ TEST(the_bound_of_an_untrained_state_is_that_of_its_perturbations)
         }
         CHECK(rp_train_save(x.t, path, &x.recipe, &err) == 0, "%s", err.msg);
         close_training(&x);
-        CHECK(rp_reach_check(&out, path, &x.recipe, &none, 3, &err) == 0 && out.used <= 1 && out.used > n / 6.0, "%d perturbations of 3: %g", n,
-              out.used);
-        CHECK(rp_reach_check(&out, path, &x.recipe, &none, 1, &err) == 0 && (out.used > 1) == (n > 1), "%d perturbations of 1: %g", n, out.used);
+        CHECK(rp_reach_check(&out, path, &x.recipe, &none, 3, &err) == 0 && out.used <= 1 && out.used > n / 6.0,
+              "%d perturbations of 3: %g", n, out.used);
+        CHECK(rp_reach_check(&out, path, &x.recipe, &none, 1, &err) == 0 && (out.used > 1) == (n > 1),
+              "%d perturbations of 1: %g", n, out.used);
     }
     samples_free(&x.data);
     rp_recipe_fini(&x.recipe);
 }
 
-/* A state of six updates is out of reach of a run whose steps all overflowed; each one that did brings the bound nearer. */
+/* A state of six updates is out of reach of a run whose steps all overflowed; each one that did brings the bound
+ * nearer. */
 TEST(steps_that_overflowed_move_no_weight)
 {
     struct training x = {.recipe = small_recipe(), .format = &fixture_format};

@@ -1,11 +1,12 @@
-/* Every leaf of facts.json and run.json, one after the other, bent and signed by the right key: a check refuses each one
- * of run.json, and one of facts.json unless it stands in the list below, which is what `claims` and a replay are for. */
+/* Every leaf of facts.json and run.json, one after the other, bent and signed by the right key: a check refuses each
+ * one of run.json, and one of facts.json unless it stands in the list below, which is what `claims` and a replay are
+ * for. */
 #include "tests/unit/verify_fixture.h"
 
 #include "base/build.h"
 
-/* What a bundle of the fixture leaves to the signer, by the beginning of the path. Times are held within bounds that 1 % stays within;
- * samples that are not called pinned are an understatement. */
+/* What a bundle of the fixture leaves to the signer, by the beginning of the path. Times are held within bounds that 1
+ * % stays within; samples that are not called pinned are an understatement. */
 static const char *const claimed[] = {"/recipe_name",
                                       "/data/digest",
                                       "/data/pinned",
@@ -86,7 +87,8 @@ static void walk(struct fx *x, int of_facts, json_t *j, const char *path)
         RP_FREE char *below = rp_asprintf("%s/%s", path, key);
         if (json_is_object(part) || json_is_array(part))
             walk(x, of_facts, part, below);
-        else if (strncmp(path, "/recipe/", 8) != 0 || strncmp(path, "/recipe/train.", 14) == 0) /* settings are compared as a whole */
+        else if (strncmp(path, "/recipe/", 8) != 0 ||
+                 strncmp(path, "/recipe/train.", 14) == 0) /* settings are compared as a whole */
             try(x, of_facts, j, key, 0, below);
     }
     for (size_t i = 0; json_is_array(j) && i < json_array_size(j); i++) {
@@ -117,7 +119,8 @@ TEST(every_leaf_is_recomputed_or_claimed)
         CHECK(used[i], "%s is in the list of claims and not in facts.json", claimed[i]);
 }
 
-/* Sums that fit and do not follow: a note where another build may have planned it so, and refused where it was this one. */
+/* Sums that fit and do not follow: a note where another build may have planned it so, and refused where it was this
+ * one. */
 TEST(a_plan_of_memory_that_does_not_follow_is_found)
 {
     static const char *const paths[] = {"plan/bytes/gradients", "plan/bytes/backend_buffers", "plan/host_bytes",

@@ -102,7 +102,8 @@ TEST(operands_of_compare_that_are_nothing_it_knows)
         rp_buf_puts(&csv, "framework,throughput,unit\n");
         for (int i = 0; i <= RP_ROWS_MAX; i++)
             rp_buf_puts(&csv, "a,1,images/s\n");
-        EXPECT(rp_rows_from_csv(&rows, csv.data, csv.size, "many.csv", "", &err) < 0, RP_MALFORMED, "more than 10000 results");
+        EXPECT(rp_rows_from_csv(&rows, csv.data, csv.size, "many.csv", "", &err) < 0, RP_MALFORMED,
+               "more than 10000 results");
     }
     struct rp_comparison c = {0};
     enum rp_comparable verdict;

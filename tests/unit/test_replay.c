@@ -1,4 +1,5 @@
-/* Replay of a small real run: equal, or the first step, quantity and tensor that differ; and nothing of the owner's is touched. */
+/* Replay of a small real run: equal, or the first step, quantity and tensor that differ; and nothing of the owner's is
+ * touched. */
 /* exhaustive */
 #include "tests/unit/replay_fixture.h"
 
@@ -16,8 +17,8 @@ TEST(an_honest_run_replays_bit_for_bit_and_writes_nothing)
     RP_FREE char *owner = fx_path("owner.safetensors"), *kept = fx_path("kept.safetensors");
     CHECK(rename(owner, kept) == 0, "the run itself saved nothing");
     CHECK(replay(&r, x->facts, x->steps.data, STEPS, &err) == 0, "%s", err.msg);
-    CHECK(!r.diverged && r.steps == STEPS && r.roots == 3, "diverged %d at %lld, %lld steps, %lld roots", r.diverged, (long long)r.step,
-          (long long)r.steps, (long long)r.roots);
+    CHECK(!r.diverged && r.steps == STEPS && r.roots == 3, "diverged %d at %lld, %lld steps, %lld roots", r.diverged,
+          (long long)r.step, (long long)r.steps, (long long)r.roots);
     CHECK(replay(&r, x->facts, x->steps.data, 1, &err) == 0 && !r.diverged && r.steps == 1 && r.roots == 1,
           "one step: %s", err.msg);
     CHECK(access(owner, F_OK) < 0, "a replay wrote the file that the bundle named");
@@ -32,8 +33,9 @@ TEST(the_first_divergence_is_named)
         int64_t step;
         const char *quantity;
     } cases[] = {
-        {"\"loss\"", 0, 0, "loss"},       {"\"loss\"", 2, 2, "loss"},           {"\"grad_norm", 1, 1, "grad_norm"},
-        {"\"state_root", 0, -1, "state_root"}, {"\"state_root", 1, 1, "state_root"}, {"\"state_root", 2, 2, "state_root"},
+        {"\"loss\"", 0, 0, "loss"},           {"\"loss\"", 2, 2, "loss"},
+        {"\"grad_norm", 1, 1, "grad_norm"},   {"\"state_root", 0, -1, "state_root"},
+        {"\"state_root", 1, 1, "state_root"}, {"\"state_root", 2, 2, "state_root"},
     };
     struct real *x = real();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -41,8 +43,8 @@ TEST(the_first_divergence_is_named)
         struct rp_err err = {0};
         RP_FREE char *text = bent_records(x, cases[i].key, cases[i].n);
         CHECK(replay(&r, x->facts, text, STEPS, &err) == 0, "%s", err.msg);
-        CHECK(r.diverged && r.step == cases[i].step && strcmp(r.quantity, cases[i].quantity) == 0, "case %zu: diverged %d at %lld in %s", i,
-              r.diverged, (long long)r.step, r.diverged ? r.quantity : "-");
+        CHECK(r.diverged && r.step == cases[i].step && strcmp(r.quantity, cases[i].quantity) == 0,
+              "case %zu: diverged %d at %lld in %s", i, r.diverged, (long long)r.step, r.diverged ? r.quantity : "-");
         CHECK(strcmp(r.recorded, r.here) != 0, "%s is %s", r.recorded, r.here);
     }
 }
@@ -85,10 +87,13 @@ TEST(what_cannot_be_replayed_says_why)
     CHECK(replay(&r, x->facts, "", 1, &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
     RP_JSON *run = json_deep_copy(x->facts);
     json_object_set_new(json_object_get(run, "data"), "digest", json_string(FX_ROOT));
-    CHECK(replay(&r, run, x->steps.data, 1, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "digest"), "%s", err.msg);
+    CHECK(replay(&r, run, x->steps.data, 1, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "digest"), "%s",
+          err.msg);
     RP_JSON *init = json_deep_copy(x->facts);
-    json_object_set_new(json_object_get(json_object_get(init, "recipe"), "run.init"), "value", json_string("/etc/passwd"));
-    CHECK(replay(&r, init, x->steps.data, 1, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s", err.msg);
+    json_object_set_new(json_object_get(json_object_get(init, "recipe"), "run.init"), "value",
+                        json_string("/etc/passwd"));
+    CHECK(replay(&r, init, x->steps.data, 1, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s",
+          err.msg);
     RP_JSON *huge = json_deep_copy(x->facts);
     json_object_set_new(json_object_get(huge, "plan"), "batch", json_integer(16777216));
     CHECK(replay(&r, huge, x->steps.data, 1, &err) < 0 && strstr(err.msg, "batch"), "a plan of terabytes: %s", err.msg);
@@ -99,35 +104,42 @@ TEST(the_file_that_a_run_started_from_is_the_one_it_described)
 {
     static const struct {
         const char *key, *value;
-    } lies[] = {{"steps", "7"}, {"class", "\"BertForEverything\""}, {"types", "[\"BF16\"]"}, {"optimizer_state", "false"}};
+    } lies[] = {
+        {"steps", "7"}, {"class", "\"BertForEverything\""}, {"types", "[\"BF16\"]"}, {"optimizer_state", "false"}};
     const struct real *x = real();
     struct rp_recipe r;
     struct rp_err err = {0};
     json_t *found = NULL;
     RP_FREE char *init = fx_path("middle.safetensors");
     RP_JSON *facts = json_deep_copy(x->facts);
-    CHECK(rp_recipe_from_json(&r, json_object_get(facts, "recipe"), &err) == 0 && rp_checkpoint_check(init, &r, &found, &err) == 0, "%s",
-          err.msg);
+    CHECK(rp_recipe_from_json(&r, json_object_get(facts, "recipe"), &err) == 0 &&
+              rp_checkpoint_check(init, &r, &found, &err) == 0,
+          "%s", err.msg);
     rp_recipe_fini(&r);
-    json_object_set_new(json_object_get(json_object_get(facts, "recipe"), "run.init"), "value", json_string("theirs.safetensors"));
+    json_object_set_new(json_object_get(json_object_get(facts, "recipe"), "run.init"), "value",
+                        json_string("theirs.safetensors"));
     json_object_set_new(facts, "init", found);
     for (size_t i = 0; i <= sizeof lies / sizeof *lies; i++) {
         const int honest = i == sizeof lies / sizeof *lies;
         struct rp_facts of;
         RP_JSON *bent = json_deep_copy(facts);
         if (!honest)
-            json_object_set_new(json_object_get(bent, "init"), lies[i].key, json_loads(lies[i].value, JSON_DECODE_ANY, NULL));
+            json_object_set_new(json_object_get(bent, "init"), lies[i].key,
+                                json_loads(lies[i].value, JSON_DECODE_ANY, NULL));
         rp_object_read(&of, &rp_type_facts, bent);
         const int rc = rp_replay_check_state(&of, init, 0, &err);
-        CHECK(honest ? rc == 0 : rc < 0 && err.code == RP_MISMATCH && strstr(err.msg, lies[i].key), "%zu: %s", i, err.msg);
+        CHECK(honest ? rc == 0 : rc < 0 && err.code == RP_MISMATCH && strstr(err.msg, lies[i].key), "%zu: %s", i,
+              err.msg);
         rp_object_fini(&of, &rp_type_facts);
     }
 }
 
-static int middle_with(struct rp_replay_result *r, const char *steps, int64_t first, int64_t n, const char *init, const char *state, struct rp_err *err)
+static int middle_with(struct rp_replay_result *r, const char *steps, int64_t first, int64_t n, const char *init,
+                       const char *state, struct rp_err *err)
 {
     RP_FREE char *from = fx_path(init), *to = state ? fx_path(state) : NULL;
-    struct rp_replay_opts o = {.first = first, .steps = n, .data = real()->data, .init = init[0] ? from : NULL, .state = to, .threads = 1};
+    struct rp_replay_opts o = {
+        .first = first, .steps = n, .data = real()->data, .init = init[0] ? from : NULL, .state = to, .threads = 1};
     *err = (struct rp_err){0};
     return replay_with(r, real()->facts, steps, &o, err);
 }
@@ -138,18 +150,26 @@ TEST(a_replay_begins_in_the_middle_from_the_state_there)
     struct rp_replay_result r;
     struct rp_err err;
     CHECK(middle_with(&r, x->steps.data, 2, 9, "middle.safetensors", NULL, &err) == 0, "%s", err.msg);
-    CHECK(!r.diverged && r.first == 2 && r.steps == 1 && r.roots == 2 && r.start_root, "diverged %d (%s), %lld steps, %lld roots", r.diverged,
-          r.diverged ? r.quantity : "", (long long)r.steps, (long long)r.roots);
-    CHECK(middle_with(&r, x->steps.data, 2, 1, "owner.safetensors", NULL, &err) == 0, "%s", err.msg); /* a step too late */
-    CHECK(r.diverged && r.step == 1 && strcmp(r.quantity, "state_root") == 0 && r.agreed < 0, "diverged %d at %lld", r.diverged, (long long)r.step);
-    CHECK(middle_with(&r, x->steps.data, 1, 1, "middle.safetensors", NULL, &err) == 0, "%s", err.msg); /* no root there: the schedule tells */
-    CHECK(r.diverged && !r.start_root && r.step == 1 && strcmp(r.quantity, "learning_rate") == 0, "%s", r.diverged ? r.quantity : "equal");
-    CHECK(middle_with(&r, x->steps.data, 2, 1, "", NULL, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--init"), "%s", err.msg);
-    REFUSED(middle_with(&r, x->steps.data, 3, 1, "middle.safetensors", NULL, &err) < 0 && err.code == RP_USAGE, err.msg);
+    CHECK(!r.diverged && r.first == 2 && r.steps == 1 && r.roots == 2 && r.start_root,
+          "diverged %d (%s), %lld steps, %lld roots", r.diverged, r.diverged ? r.quantity : "", (long long)r.steps,
+          (long long)r.roots);
+    /* a step too late */
+    CHECK(middle_with(&r, x->steps.data, 2, 1, "owner.safetensors", NULL, &err) == 0, "%s", err.msg);
+    CHECK(r.diverged && r.step == 1 && strcmp(r.quantity, "state_root") == 0 && r.agreed < 0, "diverged %d at %lld",
+          r.diverged, (long long)r.step);
+    /* no root there: the schedule tells */
+    CHECK(middle_with(&r, x->steps.data, 1, 1, "middle.safetensors", NULL, &err) == 0, "%s", err.msg);
+    CHECK(r.diverged && !r.start_root && r.step == 1 && strcmp(r.quantity, "learning_rate") == 0, "%s",
+          r.diverged ? r.quantity : "equal");
+    CHECK(middle_with(&r, x->steps.data, 2, 1, "", NULL, &err) < 0 && err.code == RP_UNAVAILABLE &&
+              strstr(err.msg, "--init"),
+          "%s", err.msg);
+    REFUSED(middle_with(&r, x->steps.data, 3, 1, "middle.safetensors", NULL, &err) < 0 && err.code == RP_USAGE,
+            err.msg);
     RP_FREE char *text = bent_records(x, "\"loss\"", 2);
     CHECK(middle_with(&r, text, 2, 1, "middle.safetensors", NULL, &err) == 0, "%s", err.msg);
-    CHECK(r.diverged && r.step == 2 && strcmp(r.quantity, "loss") == 0 && r.agreed == 2, "%s at %lld, agreed until %lld", r.quantity, (long long)r.step,
-          (long long)r.agreed);
+    CHECK(r.diverged && r.step == 2 && strcmp(r.quantity, "loss") == 0 && r.agreed == 2,
+          "%s at %lld, agreed until %lld", r.quantity, (long long)r.step, (long long)r.agreed);
 }
 
 /* A run that answers a challenge, as its worker sees it. */
@@ -158,16 +178,18 @@ static struct real *perturbed(void)
     return changed("seed.perturbation=77");
 }
 
-static int replay_perturbed(struct rp_replay_result *r, const char *steps, int64_t first, const char *init, struct rp_products *untrained,
-                            struct rp_err *err)
+static int replay_perturbed(struct rp_replay_result *r, const char *steps, int64_t first, const char *init,
+                            struct rp_products *untrained, struct rp_err *err)
 {
     RP_FREE char *from = init ? fx_path(init) : NULL;
-    struct rp_replay_opts o = {.first = first, .steps = 9, .data = real()->data, .init = from, .untrained = untrained, .threads = 1};
+    struct rp_replay_opts o = {
+        .first = first, .steps = 9, .data = real()->data, .init = from, .untrained = untrained, .threads = 1};
     *err = (struct rp_err){0};
     return replay_with(r, perturbed()->facts, steps, &o, err);
 }
 
-/* The roots are over the weights before they are moved, so the state of --save has the recorded one, and a replay from it moves them too. */
+/* The roots are over the weights before they are moved, so the state of --save has the recorded one, and a replay from
+ * it moves them too. */
 TEST(a_perturbed_run_replays_from_its_seeds_and_from_its_states)
 {
     struct real *x = perturbed();
@@ -176,17 +198,20 @@ TEST(a_perturbed_run_replays_from_its_seeds_and_from_its_states)
     struct rp_err err;
     CHECK(strcmp(x->steps.data, real()->steps.data) != 0, "weights are not perturbed");
     CHECK(replay_perturbed(&r, x->steps.data, 0, NULL, &untrained, &err) == 0, "%s", err.msg);
-    CHECK(!r.diverged && r.steps == STEPS && r.roots == 3 && !r.reached && untrained.all == 0, "diverged %d in %s", r.diverged,
-          r.diverged ? r.quantity : "");
+    CHECK(!r.diverged && r.steps == STEPS && r.roots == 3 && !r.reached && untrained.all == 0, "diverged %d in %s",
+          r.diverged, r.diverged ? r.quantity : "");
     CHECK(replay_perturbed(&r, x->steps.data, 2, "changed.safetensors", &untrained, &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.steps == 1 && r.start_root, "diverged %d in %s", r.diverged, r.diverged ? r.quantity : "");
     CHECK(r.reached && r.reach.used > 0 && r.reach.used <= 1, "%g of the bound in %s", r.reach.used, r.reach.tensor);
-    CHECK(r.products.all > 0 && untrained.all > 0 && rp_products_needed(&r.products) > 0.9 * rp_products_needed(&untrained),
+    CHECK(r.products.all > 0 && untrained.all > 0 &&
+              rp_products_needed(&r.products) > 0.9 * rp_products_needed(&untrained),
           "%g of %g products are spared", r.products.spared, r.products.all);
     RP_JSON *j = rp_replay_json(&r);
     CHECK(json_number_value(rp_json_at(j, "state_before/reach")) == r.reach.used, "json");
-    CHECK(replay_perturbed(&r, x->steps.data, 2, "middle.safetensors", &untrained, &err) == 0 && r.diverged, "the state of another run: %s", err.msg);
-    CHECK(replay_perturbed(&r, x->steps.data, 2, "changed.safetensors", NULL, &err) == 0 && !r.diverged && !r.reached, "%s", err.msg);
+    CHECK(replay_perturbed(&r, x->steps.data, 2, "middle.safetensors", &untrained, &err) == 0 && r.diverged,
+          "the state of another run: %s", err.msg);
+    CHECK(replay_perturbed(&r, x->steps.data, 2, "changed.safetensors", NULL, &err) == 0 && !r.diverged && !r.reached,
+          "%s", err.msg);
 }
 
 /* The 4 bytes of an element of a saved state, and every file's state root along with them. */
@@ -217,7 +242,8 @@ static json_t *record_line(const struct rp_buf *steps, int n)
     return j;
 }
 
-/* A run that was honest for two steps, then went on from a state of its owner's making: the records have its root and what follows from it. */
+/* A run that was honest for two steps, then went on from a state of its owner's making: the records have its root and
+ * what follows from it. */
 static void continue_from(struct rp_buf *out, const struct real *x, const char *state)
 {
     struct rp_err err = {0};
@@ -227,7 +253,9 @@ static void continue_from(struct rp_buf *out, const struct real *x, const char *
     RP_FREE char *init = fx_path(state);
     CHECK(rp_recipe_from_json(&r, json_object_get(x->facts, "recipe"), &err) == 0, "%s", err.msg);
     CHECK(rp_recipe_set(&r, "data.path", x->data, RP_FROM_COMMAND_LINE, &err) == 0 &&
-              rp_recipe_set(&r, "run.init", init, RP_FROM_COMMAND_LINE, &err) == 0 && rp_data_prepare(&r, NULL, &set, &err) == 0, "%s", err.msg);
+              rp_recipe_set(&r, "run.init", init, RP_FROM_COMMAND_LINE, &err) == 0 &&
+              rp_data_prepare(&r, NULL, &set, &err) == 0,
+          "%s", err.msg);
     first_step = 2;
     RP_JSON *done = work(&r, set.path, 1, "", &again, &err);
     first_step = 0;
@@ -271,8 +299,9 @@ TEST(a_state_out_of_reach_is_found_though_all_bits_follow_from_it)
     continue_from(&steps, x, "dead.safetensors");
     CHECK(replay_perturbed(&r, rp_buf_text(&steps), 2, "dead.safetensors", &untrained, &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.start_root && r.steps == 1, "diverged %d in %s", r.diverged, r.diverged ? r.quantity : "");
-    CHECK(r.reached && r.reach.used > 1 && strcmp(r.reach.tensor, bias) == 0 && r.reach.element == 0 && r.reach.is == -50, "%g of the bound in %s",
-          r.reach.used, r.reach.tensor);
+    CHECK(r.reached && r.reach.used > 1 && strcmp(r.reach.tensor, bias) == 0 && r.reach.element == 0 &&
+              r.reach.is == -50,
+          "%g of the bound in %s", r.reach.used, r.reach.tensor);
 }
 
 TEST(a_divergence_is_narrowed_to_elements_where_the_owner_gives_the_state)
@@ -283,24 +312,34 @@ TEST(a_divergence_is_narrowed_to_elements_where_the_owner_gives_the_state)
     char root[RP_SHA256_HEX], was[RP_SHA256_HEX];
     CHECK(middle_with(&r, x->steps.data, 0, 9, "", "owner.safetensors", &err) == 0, "%s", err.msg);
     CHECK(!r.diverged && r.state_compared && r.state.tensors == 0, "%lld tensors differ", (long long)r.state.tensors);
-    REFUSED(middle_with(&r, x->steps.data, 0, 9, "", "middle.safetensors", &err) < 0 && err.code == RP_MISMATCH, err.msg);
-    CHECK(middle_with(&r, x->steps.data, 0, 1, "", "middle.safetensors", &err) < 0 && err.code == RP_UNAVAILABLE, "%s", err.msg);
+    REFUSED(middle_with(&r, x->steps.data, 0, 9, "", "middle.safetensors", &err) < 0 && err.code == RP_MISMATCH,
+            err.msg);
+    CHECK(middle_with(&r, x->steps.data, 0, 1, "", "middle.safetensors", &err) < 0 && err.code == RP_UNAVAILABLE, "%s",
+          err.msg);
     /* an owner whose last step went wrong in two elements, and who recorded the root of that */
     static const char *const tensor = "bert.encoder.layer.0.output.dense.bias";
     bend("owner.safetensors", "bent.safetensors", tensor, 3, 11);
-    RP_FREE char *bent = fx_path("bent.safetensors"), *owner = fx_path("owner.safetensors"), *text = rp_strdup(x->steps.data);
-    CHECK(rp_state_file_root(was, owner, &x->recipe, &err) == 0 && rp_state_file_root(root, bent, &x->recipe, &err) == 0, "%s", err.msg);
+    RP_FREE char *bent = fx_path("bent.safetensors"), *owner = fx_path("owner.safetensors"),
+                 *text = rp_strdup(x->steps.data);
+    CHECK(rp_state_file_root(was, owner, &x->recipe, &err) == 0 &&
+              rp_state_file_root(root, bent, &x->recipe, &err) == 0,
+          "%s", err.msg);
     char *at = strstr(text, was);
     CHECK(at && strcmp(root, was) != 0, "the owner's root is not in the records");
     memcpy(at, root, 64);
     CHECK(middle_with(&r, text, 2, 1, "middle.safetensors", "bent.safetensors", &err) == 0, "%s", err.msg);
-    CHECK(r.diverged && r.step == 2 && strcmp(r.quantity, "state_root") == 0 && r.agreed == 2, "%s at %lld", r.quantity, (long long)r.step);
-    CHECK(r.state_compared && r.state.tensors == 1 && strcmp(r.state.name, tensor) == 0 && r.state.first == 3 && r.state.last == 11 &&
-              r.state.count == 2 && r.state.size == 16 && strcmp(r.state.was, r.state.here) != 0 && strstr(r.state.was, "0x1."),
-          "%lld tensors, %s %lld to %lld (%lld of %lld), %s %s", (long long)r.state.tensors, r.state.name, (long long)r.state.first,
-          (long long)r.state.last, (long long)r.state.count, (long long)r.state.size, r.state.was, r.state.here);
+    CHECK(r.diverged && r.step == 2 && strcmp(r.quantity, "state_root") == 0 && r.agreed == 2, "%s at %lld", r.quantity,
+          (long long)r.step);
+    CHECK(r.state_compared && r.state.tensors == 1 && strcmp(r.state.name, tensor) == 0 && r.state.first == 3 &&
+              r.state.last == 11 && r.state.count == 2 && r.state.size == 16 &&
+              strcmp(r.state.was, r.state.here) != 0 && strstr(r.state.was, "0x1."),
+          "%lld tensors, %s %lld to %lld (%lld of %lld), %s %s", (long long)r.state.tensors, r.state.name,
+          (long long)r.state.first, (long long)r.state.last, (long long)r.state.count, (long long)r.state.size,
+          r.state.was, r.state.here);
     RP_JSON *j = rp_replay_json(&r);
-    CHECK(json_integer_value(json_object_get(json_object_get(j, "state"), "first")) == 3 && json_is_false(json_object_get(j, "equal")), "json");
+    CHECK(json_integer_value(json_object_get(json_object_get(j, "state"), "first")) == 3 &&
+              json_is_false(json_object_get(j, "equal")),
+          "json");
 }
 
 /* Stops the worker, this program's only child: as one that hangs. */
@@ -324,10 +363,12 @@ TEST(attacks_on_the_patience_of_a_verifier)
     struct rp_err err = {0};
     pid_t worker = 0;
     RP_JSON *patient = json_deep_copy(x->facts);
-    json_object_set_new(json_object_get(json_object_get(patient, "recipe"), "run.hang_seconds"), "value", json_integer(86400));
+    json_object_set_new(json_object_get(json_object_get(patient, "recipe"), "run.hang_seconds"), "value",
+                        json_integer(86400));
     struct rp_replay_opts o = {.steps = STEPS, .data = x->data, .threads = 1, .progress = hang, .arg = &worker};
     o.limit_ns = 5000000000;
-    CHECK(replay_with(&r, patient, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE && strstr(err.msg, "--replay-limit"),
+    CHECK(replay_with(&r, patient, x->steps.data, &o, &err) < 0 && err.code == RP_UNAVAILABLE &&
+              strstr(err.msg, "--replay-limit"),
           "hangs: %s", err.msg);
     CHECK(worker && kill(worker, 0) < 0, "the worker %d is still there", (int)worker);
     worker = 0;
@@ -358,7 +399,8 @@ TEST(a_worker_that_takes_more_than_the_limit_is_ended)
     unsetenv(BALLAST);
 }
 
-/* Roots that a replicator cannot copy: each counts where it was recomputed, and what comes after the replayed steps does not. */
+/* Roots that a replicator cannot copy: each counts where it was recomputed, and what comes after the replayed steps
+ * does not. */
 TEST(keyed_roots_count_as_far_as_they_were_replayed)
 {
     static const char signer[] = "SHA256:" FX_ROOT, other[] = "SHA256:ff" FX_ROOT;
@@ -375,12 +417,15 @@ TEST(keyed_roots_count_as_far_as_they_were_replayed)
     root_key = NULL;
     CHECK(done, "%s", err.msg);
     struct rp_replay_opts o = {.steps = STEPS, .data = x->data, .threads = 1, .signer = signer};
-    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 2, "%s: %lld keyed roots", err.msg, (long long)r.keyed);
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 2, "%s: %lld keyed roots",
+          err.msg, (long long)r.keyed);
     o.steps = 1; /* before the first root */
-    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 0, "%s: %lld keyed roots", err.msg, (long long)r.keyed);
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 0, "%s: %lld keyed roots",
+          err.msg, (long long)r.keyed);
     o.steps = STEPS;
     o.signer = other;
-    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && r.diverged && strcmp(r.quantity, "keyed_root") == 0 && r.step == -1,
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && r.diverged && strcmp(r.quantity, "keyed_root") == 0 &&
+              r.step == -1,
           "for another key: step %lld", (long long)r.step);
 
     o.signer = signer; /* the last one is made up */
@@ -389,9 +434,11 @@ TEST(keyed_roots_count_as_far_as_they_were_replayed)
         last = p + strlen("\"keyed_root\":\"");
     *last = *last == '0' ? '1' : '0';
     o.steps = STEPS - 1;
-    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 1, "%s: %lld keyed roots", err.msg, (long long)r.keyed);
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && !r.diverged && r.keyed == 1, "%s: %lld keyed roots",
+          err.msg, (long long)r.keyed);
     o.steps = STEPS;
-    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && r.diverged && strcmp(r.quantity, "keyed_root") == 0 && r.step == STEPS - 1,
+    CHECK(replay_with(&r, run, steps.data, &o, &err) == 0 && r.diverged && strcmp(r.quantity, "keyed_root") == 0 &&
+              r.step == STEPS - 1,
           "step %lld, %s", (long long)r.step, r.quantity);
 }
 
@@ -402,7 +449,8 @@ TEST(the_memory_of_a_process_is_what_it_wrote_to)
     uint64_t before = rp_process_memory(&self);
     RP_FREE char *block = rp_alloc(size);
     memset(block, 1, size);
-    CHECK(block[size / 2] && rp_process_memory(&self) > before + size / 2, "%llu bytes", (unsigned long long)rp_process_memory(&self));
+    CHECK(block[size / 2] && rp_process_memory(&self) > before + size / 2, "%llu bytes",
+          (unsigned long long)rp_process_memory(&self));
     CHECK(rp_process_memory(&none) == 0, "of no process");
 }
 

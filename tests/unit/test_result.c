@@ -7,8 +7,10 @@
 
 static int load_json(struct rp_rows *rows, const char *row, struct rp_err *err)
 {
-    RP_FREE char *text = rp_asprintf("{\"schema\": \"" RP_IMPORTED_SCHEMA "\", \"provenance\": {\"format\": \"dlperf\"}, \"rows\": [%s], "
-                                     "\"unsigned\": true}", row);
+    RP_FREE char *text = rp_asprintf("{\"schema\": \"" RP_IMPORTED_SCHEMA
+                                     "\", \"provenance\": {\"format\": \"dlperf\"}, \"rows\": [%s], "
+                                     "\"unsigned\": true}",
+                                     row);
     RP_JSON *doc = rp_json_parse(text, strlen(text), "x.json", err);
     return doc ? rp_rows_from_json(rows, doc, "x.json", FX_ROOT, err) : -1;
 }
@@ -18,17 +20,20 @@ TEST(imported_round_trip)
     struct rp_rows rows = {0};
     struct rp_err err = {0};
     CHECK(load_json(&rows,
-                    "{\"label\": \"a\", \"model\": \"bert-base\", \"batch_per_device\": 32, \"dropout\": 0.1, \"gpus_per_node\": 0, "
-                    "\"throughput\": {\"value\": 10, \"unit\": \"sequences/s\", \"low\": 9, \"high\": 11}, \"samples\": [9, 10, 11.5], "
-                    "\"sample_groups\": [1, 2], \"links\": [\"log\"], \"speedup\": 7.5, "
-                    "\"source\": {\"kind\": \"imported\", \"signed_by\": \"SHA256:me\", \"sha256\": \"abc\", \"line\": 7, \"file\": \"f.log\"}}",
+                    "{\"label\": \"a\", \"model\": \"bert-base\", \"batch_per_device\": 32, \"dropout\": 0.1, "
+                    "\"gpus_per_node\": 0, \"throughput\": {\"value\": 10, \"unit\": \"sequences/s\", \"low\": 9, "
+                    "\"high\": 11}, \"samples\": [9, 10, 11.5], \"sample_groups\": [1, 2], \"links\": [\"log\"], "
+                    "\"speedup\": 7.5, \"source\": {\"kind\": \"imported\", \"signed_by\": \"SHA256:me\", \"sha256\": "
+                    "\"abc\", \"line\": 7, \"file\": \"f.log\"}}",
                     &err) == 0,
           "%s", err.msg);
     const struct rp_result *r = rows.row;
-    CHECK(rows.n == 1 && r->batch_per_device == 32 && r->sequence_length == -1 && isnan(r->latency_ms) && !r->precision);
+    CHECK(rows.n == 1 && r->batch_per_device == 32 && r->sequence_length == -1 && isnan(r->latency_ms) &&
+          !r->precision);
     CHECK(r->gpus_per_node == 0 && r->samples == 3 && r->groups == 2 && r->group[1] == 2 && r->links == 1);
     CHECK_STR(r->dropout, "0.1");
-    CHECK(r->source.kind == RP_RESULT_IMPORTED && !r->source.signed_by && !r->source.verdict && r->source.line == 7, "it says who it is");
+    CHECK(r->source.kind == RP_RESULT_IMPORTED && !r->source.signed_by && !r->source.verdict && r->source.line == 7,
+          "it says who it is");
     CHECK_STR(r->source.sha256, FX_ROOT);
     CHECK_STR(r->source.format, "dlperf");
     RP_JSON *j = rp_result_to_json(r);
@@ -115,21 +120,30 @@ TEST(published)
         struct rp_rows rows = {0};
         struct rp_err err = {0};
         RP_FREE char *what = rp_asprintf("published:%s", files[i].name);
-        CHECK(rp_rows_load(&rows, what, &o, &err) == 0 && rows.n == files[i].rows, "%s: %d rows, %s", what, rows.n, err.msg);
+        CHECK(rp_rows_load(&rows, what, &o, &err) == 0 && rows.n == files[i].rows, "%s: %d rows, %s", what, rows.n,
+              err.msg);
         for (int k = 0; k < rows.n; k++)
-            CHECK(rows.row[k].throughput > 0 && rows.row[k].unit && rows.row[k].devices > 0 && rows.row[k].source.kind == RP_RESULT_PUBLISHED);
+            CHECK(rows.row[k].throughput > 0 && rows.row[k].unit && rows.row[k].devices > 0 &&
+                  rows.row[k].source.kind == RP_RESULT_PUBLISHED);
         rp_rows_fini(&rows);
     }
     struct rp_rows rows = {0};
     struct rp_err err = {0};
-    CHECK(rp_rows_load(&rows, "published:dlperf_v100#model=BERT-base,gpus=1,framework=oneflow,batch=32,note=", &o, &err) == 0, "%s", err.msg);
+    CHECK(rp_rows_load(&rows, "published:dlperf_v100#model=BERT-base,gpus=1,framework=oneflow,batch=32,note=", &o,
+                       &err) == 0,
+          "%s", err.msg);
     CHECK(rows.n == 1 && rows.row->throughput == 152.89 && rows.row->source.line == 66, "%d", rows.n);
-    CHECK(rp_rows_load(&rows, "published:gpt_v100#label=MP_1x8x1_16_1536x16,framework=Megatron-LM", &o, &err) == 0 && rows.n == 2);
-    CHECK(rows.row[1].throughput == 23.11 && rows.row[1].latency_ms == 692.44 && rows.row[1].tflops_per_device == 28.99 && rows.row[1].tensor_parallel == 8 && rows.row[1].devices == 8);
-    CHECK(rp_rows_load(&rows, "published:dlperf_v100#gpus=3", &o, &err) < 0 && err.code == RP_USAGE && rows.n == 2, "%s", err.msg);
+    CHECK(rp_rows_load(&rows, "published:gpt_v100#label=MP_1x8x1_16_1536x16,framework=Megatron-LM", &o, &err) == 0 &&
+          rows.n == 2);
+    CHECK(rows.row[1].throughput == 23.11 && rows.row[1].latency_ms == 692.44 &&
+          rows.row[1].tflops_per_device == 28.99 && rows.row[1].tensor_parallel == 8 && rows.row[1].devices == 8);
+    CHECK(rp_rows_load(&rows, "published:dlperf_v100#gpus=3", &o, &err) < 0 && err.code == RP_USAGE && rows.n == 2,
+          "%s", err.msg);
     CHECK(rp_rows_load(&rows, "published:dlperf_v100#gpu", &o, &err) < 0 && err.code == RP_USAGE, "%s", err.msg);
-    CHECK(rp_rows_load(&rows, "published:dlperf_v100#gpuz=1", &o, &err) < 0 && strstr(err.msg, "property 'gpuz'"), "%s", err.msg);
-    CHECK(rp_rows_load(&rows, "published:../../LICENSE", &o, &err) < 0 && strstr(err.msg, "dlperf_v100, gpt_v100"), "%s", err.msg);
+    CHECK(rp_rows_load(&rows, "published:dlperf_v100#gpuz=1", &o, &err) < 0 && strstr(err.msg, "property 'gpuz'"), "%s",
+          err.msg);
+    CHECK(rp_rows_load(&rows, "published:../../LICENSE", &o, &err) < 0 && strstr(err.msg, "dlperf_v100, gpt_v100"),
+          "%s", err.msg);
     rp_rows_fini(&rows);
 }
 
@@ -163,7 +177,8 @@ TEST(csv_forms)
     };
     RP_BUF messages = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        CHECK(rp_rows_from_csv(&rows, bad[i], strlen(bad[i]), "x.csv", NULL, &err) < 0 && err.code == RP_MALFORMED, "%s: %s", bad[i], err.msg);
+        CHECK(rp_rows_from_csv(&rows, bad[i], strlen(bad[i]), "x.csv", NULL, &err) < 0 && err.code == RP_MALFORMED,
+              "%s: %s", bad[i], err.msg);
         rp_buf_printf(&messages, "%s\n", err.msg);
         rp_rows_fini(&rows);
     }
@@ -185,12 +200,14 @@ TEST(bundle)
     CHECK_STR(r->clipping, "global norm 1");
     SAID(r->source.verdict);
     CHECK(r->source.kind == RP_RESULT_BUNDLE && r->source.signed_by && strncmp(r->source.signed_by, "SHA256:", 7) == 0);
-    CHECK(r->batch_per_device == 4 && r->global_batch == 4 && r->devices == 1 && r->samples == 6 && r->groups == 2 && r->group[0] == 3);
+    CHECK(r->batch_per_device == 4 && r->global_batch == 4 && r->devices == 1 && r->samples == 6 && r->groups == 2 &&
+          r->group[0] == 3);
     CHECK(r->throughput == x.doc->figures.results.throughput.value);
     CHECK(r->run && strcmp(r->run->facts.recipe_name, x.doc->facts.recipe_name) == 0, "not its documents");
     double sum = 1 / r->sample[0] + 1 / r->sample[1] + 1 / r->sample[2], rate = 3 / sum;
     const json_t *window = json_array_get(json_object_get(json_object_get(x.run, "results"), "windows"), 0);
-    CHECK(fabs(rate / json_number_value(json_object_get(window, "throughput")) - 1) < 1e-12, "the cycles are not those of the window");
+    CHECK(fabs(rate / json_number_value(json_object_get(window, "throughput")) - 1) < 1e-12,
+          "the cycles are not those of the window");
     rp_rows_fini(&rows);
 
     set_path(x.run, "results/throughput/value", json_real(1e6));
@@ -198,7 +215,9 @@ TEST(bundle)
     CHECK(rp_rows_load(&rows, bad, &o, &err) < 0 && err.code == RP_MISMATCH, "%s", err.msg);
     rp_rows_fini(&rows);
     o.unverified = 1;
-    CHECK(rp_rows_load(&rows, bad, &o, &err) == 0 && rows.row->throughput == 1e6 && !rows.row->source.signed_by, "%s", err.msg);
-    CHECK(strncmp(rows.row->source.verdict, "NOT VERIFIED: ", 14) == 0 && rows.row->samples == 0, "%s", rows.row->source.verdict);
+    CHECK(rp_rows_load(&rows, bad, &o, &err) == 0 && rows.row->throughput == 1e6 && !rows.row->source.signed_by, "%s",
+          err.msg);
+    CHECK(strncmp(rows.row->source.verdict, "NOT VERIFIED: ", 14) == 0 && rows.row->samples == 0, "%s",
+          rows.row->source.verdict);
     rp_rows_fini(&rows);
 }

@@ -10,7 +10,8 @@
 #define DIR "tests/vectors/results/"
 
 /* "results" of run.json from the lines of one rank; NULL: they are not those of such a run. */
-static json_t *results_of_text(const char *text, size_t size, const struct rp_recipe *r, double flops, int complete, struct rp_err *err)
+static json_t *results_of_text(const char *text, size_t size, const struct rp_recipe *r, double flops, int complete,
+                               struct rp_err *err)
 {
     struct rp_records records;
     struct rp_figures figures;
@@ -59,7 +60,9 @@ TEST(figures_equal_those_of_a_second_implementation)
     RP_BUF steps = {0}, expected = {0};
     struct rp_err err = {0};
     struct rp_recipe r;
-    CHECK(rp_read_file(&steps, DIR "steps.jsonl", 1 << 20, &err) == 0 && rp_read_file(&expected, DIR "results.json", 1 << 20, &err) == 0, "%s", err.msg);
+    CHECK(rp_read_file(&steps, DIR "steps.jsonl", 1 << 20, &err) == 0 &&
+              rp_read_file(&expected, DIR "results.json", 1 << 20, &err) == 0,
+          "%s", err.msg);
     CHECK(rp_recipe_parse(&r, yaml, sizeof yaml - 1, "y", NULL, NULL, 0, &err) == 0, "%s", err.msg);
     RP_JSON *is = results_of_text(steps.data, steps.size, &r, 2.5e9, 1, &err);
     RP_JSON *should = rp_json_parse(expected.data, expected.size, "results.json", &err);
@@ -68,13 +71,15 @@ TEST(figures_equal_those_of_a_second_implementation)
     rp_recipe_fini(&r);
 }
 
-/* Lines of step records for a recipe of no warm-up, `timed` steps, and a state root after so many each; 0: after the last alone. */
+/* Lines of step records for a recipe of no warm-up, `timed` steps, and a state root after so many each; 0: after the
+ * last alone. */
 static json_t *results_with_roots(const char *text, int timed, int repeats, int complete, int every, struct rp_err *err)
 {
     struct rp_recipe r;
-    RP_FREE char *yaml = rp_asprintf("task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 4}\n"
-                                     "measure: {warmup_steps: 0, timed_steps: %d, repeats: %d}\nevidence: {state_root_every: %d}\n",
-                                     timed, repeats, every);
+    RP_FREE char *yaml =
+        rp_asprintf("task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 4}\n"
+                    "measure: {warmup_steps: 0, timed_steps: %d, repeats: %d}\nevidence: {state_root_every: %d}\n",
+                    timed, repeats, every);
     int failed = rp_recipe_parse(&r, yaml, strlen(yaml), "y", NULL, NULL, 0, err);
     CHECK(!failed, "%s", err->msg);
     json_t *j = results_of_text(text, strlen(text), &r, 1, complete, err);
@@ -100,14 +105,17 @@ TEST(throughput_is_samples_over_the_window_not_a_mean_of_rates)
     fx_step(&t, 1, 0, 2, 2000000000, 3000000000, 1);           /* 0.5 s of loading, then 3 s */
     RP_JSON *j = results_with_roots(t.data, 2, 1, 0, 1, &err);
     CHECK(j, "%s", err.msg);
-    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 8 / 4.5, "%.17g", json_number_value(rp_json_at(j, "throughput/value"))); /* 5 s less the root */
+    /* 5 s less the root */
+    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 8 / 4.5, "%.17g",
+          json_number_value(rp_json_at(j, "throughput/value")));
     CHECK(real_at(j, "between_steps_s") == 0.5, "%.17g", real_at(j, "between_steps_s"));
     CHECK(real_at(json_object_get(j, "step_s"), "median") == 2 && real_at(json_object_get(j, "step_s"), "min") == 1 &&
               real_at(json_object_get(j, "step_s"), "p90") == 3,
           "step times");
     json_t *ends = (json_t *)rp_json_at(j, "throughput/interval");
     double lo = json_number_value(json_array_get(ends, 0)), hi = json_number_value(json_array_get(ends, 1));
-    CHECK(lo == 8 / 6.0 && hi == 8 / 3.0, "%.17g %.17g", lo, hi); /* cycles of 1.5 s and 3 s: both extremes are drawn 1 time in 4 */
+    /* cycles of 1.5 s and 3 s: both extremes are drawn 1 time in 4 */
+    CHECK(lo == 8 / 6.0 && hi == 8 / 3.0, "%.17g %.17g", lo, hi);
 }
 
 /* The smallest time that so many of a hundred steps do not exceed, of steps of 1, 2, 3 ... ms in another order. */
@@ -116,25 +124,29 @@ TEST(percentiles_are_nearest_ranks)
     static const struct {
         int n;
         double median, p90, p99;
-    } rows[] = {{1, 1, 1, 1}, {2, 1.5, 2, 2}, {9, 5, 9, 9}, {10, 5.5, 9, 10}, {11, 6, 10, 11}, {100, 50.5, 90, 99}, {101, 51, 91, 100}, {200, 100.5, 180, 198}};
+    } rows[] = {{1, 1, 1, 1},    {2, 1.5, 2, 2},      {9, 5, 9, 9},       {10, 5.5, 9, 10},
+                {11, 6, 10, 11}, {100, 50.5, 90, 99}, {101, 51, 91, 100}, {200, 100.5, 180, 198}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int n = rows[i].n;
         struct rp_err err = {0};
         RP_BUF t = {0};
+        /* 37 divides no n */
         for (int k = 0; k < n; k++)
-            fx_step(&t, k, 0, n, 1000000000ll * (k + 1), 1000000ll * ((k * 37 + 5) % n + 1), k == n - 1); /* 37 divides no n */
+            fx_step(&t, k, 0, n, 1000000000ll * (k + 1), 1000000ll * ((k * 37 + 5) % n + 1), k == n - 1);
         RP_JSON *j = results_of(t.data, n, 1, 0, &err);
         const json_t *is = json_object_get(j, "step_s");
         const double ms[] = {1, rows[i].median, rows[i].p90, rows[i].p99, n};
         static const char *const keys[] = {"min", "median", "p90", "p99", "max"};
         for (int k = 0; k < 5; k++)
-            CHECK(fabs(1000 * real_at(is, keys[k]) - ms[k]) < 1e-9, "%s of %d steps: %.9g ms, not %.9g", keys[k], n, 1000 * real_at(is, keys[k]), ms[k]);
+            CHECK(fabs(1000 * real_at(is, keys[k]) - ms[k]) < 1e-9, "%s of %d steps: %.9g ms, not %.9g", keys[k], n,
+                  1000 * real_at(is, keys[k]), ms[k]);
     }
 }
 
 /* ---- what 95 % means ---- */
 
-/* 500 runs of steps of 1 s in the mean, scattered as step times are: no step is much faster. The standard error of a share of 95 % is then 1 %. */
+/* 500 runs of steps of 1 s in the mean, scattered as step times are: no step is much faster. The standard error of a
+ * share of 95 % is then 1 %. */
 TEST(interval_of_a_run_contains_the_true_speed_in_95_of_100_runs)
 {
     enum { RUNS = 500, STEPS = 100 };
@@ -184,13 +196,14 @@ TEST(the_input_or_the_device_sets_the_pace)
         fx_input_ns = 0;
         RP_JSON *j = results_of(t.data, 3, 1, 0, &err);
         const json_t *is = json_object_get(j, "input");
-        CHECK(real_at(is, "waited_s") == cases[i].waited && fabs(real_at(is, "share") - cases[i].share) < 1e-9, "case %zu: %.17g s, %.17g", i,
-              real_at(is, "waited_s"), real_at(is, "share"));
+        CHECK(real_at(is, "waited_s") == cases[i].waited && fabs(real_at(is, "share") - cases[i].share) < 1e-9,
+              "case %zu: %.17g s, %.17g", i, real_at(is, "waited_s"), real_at(is, "share"));
         CHECK_STR(rp_json_text_at(is, "limited_by"), cases[i].limited_by);
         CHECK(real_at(is, "median_s") == (i < 2 ? 0.1 : 0), "case %zu: %.17g", i, real_at(is, "median_s"));
     }
     RP_JSON *none = results_of("", 3, 1, 0, &err);
-    CHECK(json_is_null(rp_json_at(none, "input/limited_by")) && json_is_null(rp_json_at(none, "input/share")), "nothing was timed");
+    CHECK(json_is_null(rp_json_at(none, "input/limited_by")) && json_is_null(rp_json_at(none, "input/share")),
+          "nothing was timed");
 }
 
 TEST(repeats_become_one_figure_by_their_median)
@@ -203,7 +216,8 @@ TEST(repeats_become_one_figure_by_their_median)
         now += ns[i];
     }
     RP_JSON *j = results_of(t.data, 1, 4, 0, &err); /* 4, 1, 2, 8 samples/s */
-    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 3, "%.17g: %s", json_number_value(rp_json_at(j, "throughput/value")), err.msg);
+    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 3, "%.17g: %s",
+          json_number_value(rp_json_at(j, "throughput/value")), err.msg);
     CHECK(json_array_size(json_object_get(j, "windows")) == 4, "windows");
 }
 
@@ -217,7 +231,9 @@ TEST(little_or_nothing_measured_is_null_and_never_zero)
           "%s", err.msg);
     fx_step(&one, 0, 0, 3, 0, 2000000000, 0);
     RP_JSON *j = results_of(one.data, 3, 1, 0, &err);
-    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 2 && json_is_null((json_t *)rp_json_at(j, "throughput/interval")), "%s", err.msg);
+    CHECK(json_number_value(rp_json_at(j, "throughput/value")) == 2 &&
+              json_is_null((json_t *)rp_json_at(j, "throughput/interval")),
+          "%s", err.msg);
 }
 
 /* Two good steps, with one text replaced by another. */
@@ -255,7 +271,10 @@ TEST(exchanges_may_set_the_pace)
     static const struct {
         int64_t input, exchange; /* ns, of a second */
         const char *limited_by;
-    } cases[] = {{0, 99000000, "device"}, {0, 100000000, "exchange"}, {200000000, 150000000, "input"}, {150000000, 200000000, "exchange"}};
+    } cases[] = {{0, 99000000, "device"},
+                 {0, 100000000, "exchange"},
+                 {200000000, 150000000, "input"},
+                 {150000000, 200000000, "exchange"}};
     struct rp_err err = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF t = {0};
@@ -263,12 +282,14 @@ TEST(exchanges_may_set_the_pace)
         fx_step(&t, 0, 0, 3, 1000000000, 1000000000 - cases[i].input, 1);
         fx_input_ns = 0;
         char exchange[64];
-        fx_bend(&t, "\"grad_norm\"", RP_FORMAT(exchange, "\"exchange_ns\":%lld,\"grad_norm\"", (long long)cases[i].exchange));
+        fx_bend(&t, "\"grad_norm\"",
+                RP_FORMAT(exchange, "\"exchange_ns\":%lld,\"grad_norm\"", (long long)cases[i].exchange));
         fx_bend(&t, "\"step\":0", "\"step\":0,\"wait_ns\":7");
         RP_JSON *j = results_of(t.data, 1, 1, 0, &err);
         const json_t *is = json_object_get(j, "input");
         CHECK_STR(rp_json_text_at(is, "limited_by"), cases[i].limited_by);
-        CHECK(fabs(real_at(is, "exchange_share") - (double)cases[i].exchange * 1e-9) < 1e-9, "case %zu: %.17g", i, real_at(is, "exchange_share"));
+        CHECK(fabs(real_at(is, "exchange_share") - (double)cases[i].exchange * 1e-9) < 1e-9, "case %zu: %.17g", i,
+              real_at(is, "exchange_share"));
     }
 }
 
@@ -278,7 +299,8 @@ TEST(exchanges_beside_the_backward_pass)
     struct rp_err err = {0};
     CHECK(parse_exchanges(&rs, 60, 40, &err) == 0 && rs.overlaps && rs.overlap_ns == 40, "%s", err.msg);
     const struct rp_record_times t = rp_record_times(&rs, &rs.r[0]);
-    CHECK(t.exchange_ns == 60 && t.wait_ns == 7 && t.device_ns == -1, "%lld, %lld", (long long)t.exchange_ns, (long long)t.wait_ns);
+    CHECK(t.exchange_ns == 60 && t.wait_ns == 7 && t.device_ns == -1, "%lld, %lld", (long long)t.exchange_ns,
+          (long long)t.wait_ns);
     rp_records_fini(&rs);
     CHECK(parse_exchanges(&rs, 60, 41, &err) < 0 && err.code == RP_MISMATCH, "more than the step: %s", err.msg);
     CHECK(parse_exchanges(&rs, 60, -1, &err) < 0 && err.code == RP_MALFORMED, "negative: %s", err.msg);
@@ -338,7 +360,8 @@ TEST(records_that_make_no_sense_are_refused_with_their_line)
     bent("\"input_ns\":0", "\"input_ns\":0.5", RP_MALFORMED);
     bent("\"learning_rate\":9", "\"learning_rate\":-9", RP_MALFORMED);
     bent("\"learning_rate\":9", "\"learning_rate\":7", RP_MISMATCH);
-    bent("\"learning_rate\":9.9999899999999998e-05", "\"learning_rate\":1234567890123456789", RP_MALFORMED); /* a whole number */
+    /* a whole number */
+    bent("\"learning_rate\":9.9999899999999998e-05", "\"learning_rate\":1234567890123456789", RP_MALFORMED);
     bent("\"end_ns\":1100,", "\"end_ns\":1100,\"exchange_ns\":101,", RP_MISMATCH);  /* longer than the step */
     bent("\"end_ns\":1100,", "\"end_ns\":1100,\"exchange_ns\":60,", RP_MALFORMED);  /* in one step only */
     bent("\"samples\":4,\"start_ns\":2000", "\"samples\":5,\"start_ns\":2000", RP_MISMATCH);
@@ -367,7 +390,8 @@ TEST(ranks_that_disagree_are_refused_with_their_file)
         const char *what, *from, *to, *also, *to_also;
     } rows[] = {
         {"the loss", first, "0x1.8p+2", "", ""},
-        {"parts of the same sum", "\"loss_parts\":{\"mlm\":\"0x1.9p+2\",\"nsp\":\"0x0p+0\"}", "\"loss_parts\":{\"mlm\":\"0x1.8p+2\",\"nsp\":\"0x1p-2\"}", "", ""},
+        {"parts of the same sum", "\"loss_parts\":{\"mlm\":\"0x1.9p+2\",\"nsp\":\"0x0p+0\"}",
+         "\"loss_parts\":{\"mlm\":\"0x1.8p+2\",\"nsp\":\"0x1p-2\"}", "", ""},
         {"the norm", "\"grad_norm\":\"0x1.2p+1\"", "\"grad_norm\":\"0x1.3p+1\"", "", ""},
         {"the learning rate", "\"learning_rate\":9.9999899999999998e-05", "\"learning_rate\":9e-05", "", ""},
         {"the phase", "\"phase\":\"timed\"", "\"phase\":\"warm-up\"", "", ""},
@@ -395,10 +419,13 @@ TEST(ranks_that_disagree_are_refused_with_their_file)
         }
         const char *what = shorter ? "a record less" : rows[i].what;
         struct rp_records_in in = {.out = &other};
-        CHECK(rp_records_piece(&in, t.data, t.size, &err) == 0 && rp_records_end(&in, root, &err) == 0, "%s: %s", what, err.msg);
+        CHECK(rp_records_piece(&in, t.data, t.size, &err) == 0 && rp_records_end(&in, root, &err) == 0, "%s: %s", what,
+              err.msg);
         rp_all_ranks_init(&a, (struct rp_degrees){2, 1, 1});
         CHECK(rp_all_ranks_add(&a, &all, &one, &err) == 0, "%s: %s", what, err.msg);
-        CHECK(rp_all_ranks_add(&a, &all, &other, &err) < 0 && err.code == RP_MISMATCH && strstr(err.msg, "steps/rank1.jsonl"), "%s: %s", what, err.msg);
+        CHECK(rp_all_ranks_add(&a, &all, &other, &err) < 0 && err.code == RP_MISMATCH &&
+                  strstr(err.msg, "steps/rank1.jsonl"),
+              "%s: %s", what, err.msg);
         rp_records_fini(&other);
         rp_records_fini(&all);
         rp_all_ranks_fini(&a);
@@ -436,11 +463,13 @@ TEST(state_roots_are_where_the_recipe_asks_for_them)
     static const struct {
         int every, with[4], good; /* after which of four steps there is one */
     } cases[] = {
-        {0, {0, 0, 0, 1}, 1}, {0, {0, 0, 0, 0}, 0}, {0, {0, 1, 0, 1}, 0}, {0, {1, 1, 1, 1}, 0}, {2, {0, 1, 0, 1}, 1}, {2, {0, 0, 0, 1}, 0},
-        {2, {1, 1, 0, 1}, 0}, {3, {0, 0, 1, 1}, 1}, {3, {0, 0, 1, 0}, 0}, {1, {1, 1, 1, 1}, 1}, {1, {1, 0, 1, 1}, 0}, {5, {0, 0, 0, 1}, 1},
+        {0, {0, 0, 0, 1}, 1}, {0, {0, 0, 0, 0}, 0}, {0, {0, 1, 0, 1}, 0}, {0, {1, 1, 1, 1}, 0},
+        {2, {0, 1, 0, 1}, 1}, {2, {0, 0, 0, 1}, 0}, {2, {1, 1, 0, 1}, 0}, {3, {0, 0, 1, 1}, 1},
+        {3, {0, 0, 1, 0}, 0}, {1, {1, 1, 1, 1}, 1}, {1, {1, 0, 1, 1}, 0}, {5, {0, 0, 0, 1}, 1},
     };
+    /* of a run that was broken off: the last one of all may be missing */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int steps = 1; steps <= 4; steps++) { /* of a run that was broken off: the last one of all may be missing */
+        for (int steps = 1; steps <= 4; steps++) {
             RP_BUF t = {0};
             struct rp_err err = {0};
             int bad = -1;
@@ -459,7 +488,8 @@ TEST(state_roots_are_where_the_recipe_asks_for_them)
 /* The reader of records is as strict as the schema that documents them: nothing is read that the schema refuses. */
 static void bend_every_key(const struct rp_schema *schema, const char *before, const json_t *line)
 {
-    static const char *const values[] = {"null", "-1", "-2", "\"x\"", "1.5", "[]", "{}", "true", "\"\"", "99999999999999999999", "0"};
+    static const char *const values[] = {
+        "null", "-1", "-2", "\"x\"", "1.5", "[]", "{}", "true", "\"\"", "99999999999999999999", "0"};
     const char *key;
     json_t *ignored;
     json_object_foreach((json_t *)line, key, ignored)
@@ -468,7 +498,8 @@ static void bend_every_key(const struct rp_schema *schema, const char *before, c
             struct rp_err err = {0}, why = {0};
             struct rp_records records;
             RP_BUF text = {0};
-            if (i > 0 && i <= sizeof values / sizeof *values && !(value = json_loads(values[i - 1], JSON_DECODE_ANY, NULL)))
+            if (i > 0 && i <= sizeof values / sizeof *values &&
+                !(value = json_loads(values[i - 1], JSON_DECODE_ANY, NULL)))
                 continue; /* no JSON number at all */
             if (i == 0)
                 json_object_del(other, key);
@@ -480,7 +511,8 @@ static void bend_every_key(const struct rp_schema *schema, const char *before, c
             rp_json_write_line(&text, other);
             int refused = rp_records_parse(&records, text.data, text.size, &err) < 0;
             rp_records_fini(&records);
-            CHECK(refused || rp_schema_check(schema, other, "line", &why) == 0, "read and against the schema (%s): %s", why.msg, text.data);
+            CHECK(refused || rp_schema_check(schema, other, "line", &why) == 0, "read and against the schema (%s): %s",
+                  why.msg, text.data);
         }
 }
 
@@ -492,7 +524,9 @@ TEST(no_record_is_read_that_its_schema_refuses)
     fx_records(&t, 0, 1, 1);
     char *second = strchr(t.data, '\n') + 1;
     RP_JSON *step = json_loads(second, 0, NULL), *init = json_loadb(t.data, (size_t)(second - t.data), 0, NULL);
-    CHECK(schema && step && init && rp_schema_check(schema, step, "step", &err) == 0 && rp_schema_check(schema, init, "init", &err) == 0, "%s", err.msg);
+    CHECK(schema && step && init && rp_schema_check(schema, step, "step", &err) == 0 &&
+              rp_schema_check(schema, init, "init", &err) == 0,
+          "%s", err.msg);
     *second = 0;
     bend_every_key(schema, t.data, step);
     bend_every_key(schema, "", init);

@@ -31,10 +31,11 @@ static void write_file(const char *path, const char *header, size_t data)
 
 TEST(good_headers)
 {
-    static const char *const good[] = {"{" A "," B(16, 24) "}", "{" B(16, 24) "," A ",\"__metadata__\":{\"step\":\"3\"}}  ",
-                                       "{" A "," B(16, 24) ",\"empty\":{\"dtype\":\"F32\",\"shape\":[0,5],\"data_offsets\":[16,16]}}",
-                                       "{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F16\",\"shape\":[5,2],"
-                                       "\"data_offsets\":[4,24]}}"};
+    static const char *const good[] = {
+        "{" A "," B(16, 24) "}", "{" B(16, 24) "," A ",\"__metadata__\":{\"step\":\"3\"}}  ",
+        "{" A "," B(16, 24) ",\"empty\":{\"dtype\":\"F32\",\"shape\":[0,5],\"data_offsets\":[16,16]}}",
+        "{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F16\",\"shape\":[5,2],"
+        "\"data_offsets\":[4,24]}}"};
     for (int i = 0; i < 4; i++) {
         struct rp_err err = {0};
         struct rp_st st;
@@ -76,7 +77,8 @@ TEST(hostile_headers)
         struct rp_err err = {0};
         struct rp_st st;
         write_file(scratch("bad"), bad[i], 24);
-        REFUSED(rp_st_open(&st, scratch("bad"), &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "bad"), err.msg);
+        REFUSED(rp_st_open(&st, scratch("bad"), &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "bad"),
+                err.msg);
     }
 }
 
@@ -84,16 +86,19 @@ TEST(files_that_are_none)
 {
     struct rp_err err = {0};
     struct rp_st st;
-    static const unsigned char huge[] = {0, 0, 0, 0, 0, 0, 0, 0x80, '{', '}'}, beyond[] = {100, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
+    static const unsigned char huge[] = {0, 0, 0, 0, 0, 0, 0, 0x80, '{', '}'},
+                               beyond[] = {100, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
     CHECK(rp_st_open(&st, scratch("absent"), &err) < 0 && err.code == RP_IO, "absent");
     CHECK(rp_st_open(&st, scratch(""), &err) < 0 && err.code == RP_IO, "a directory");
-    CHECK(mkfifo(scratch("fifo"), 0600) == 0 && rp_st_open(&st, scratch("fifo"), &err) < 0 && err.code == RP_IO, "a FIFO");
+    CHECK(mkfifo(scratch("fifo"), 0600) == 0 && rp_st_open(&st, scratch("fifo"), &err) < 0 && err.code == RP_IO,
+          "a FIFO");
     CHECK(rp_write_file(scratch("huge"), huge, sizeof huge, 0600, &err) == 0, "%s", err.msg);
     CHECK(rp_st_open(&st, scratch("huge"), &err) < 0 && err.code == RP_MALFORMED, "a header of 2^63 bytes");
     CHECK(rp_write_file(scratch("beyond"), beyond, sizeof beyond, 0600, &err) == 0, "%s", err.msg);
     CHECK(rp_st_open(&st, scratch("beyond"), &err) < 0 && err.code == RP_MALFORMED, "a header longer than the file");
     CHECK(rp_write_file(scratch("short"), huge, 5, 0600, &err) == 0, "%s", err.msg);
-    REFUSED(rp_st_open(&st, scratch("short"), &err) < 0 && err.code == RP_MALFORMED, err.msg); /* five bytes, as of a text */
+    /* five bytes, as of a text */
+    REFUSED(rp_st_open(&st, scratch("short"), &err) < 0 && err.code == RP_MALFORMED, err.msg);
 }
 
 /* -- checkpoints -- */
@@ -224,12 +229,15 @@ TEST(types_that_a_state_does_not_have)
     int64_t step;
     struct rp_err err = {0};
     rp_tensor_name(name, &m->state.weights->t[1]);
-    RP_FREE char *from = rp_asprintf("\"optimizer.m.%s\":{\"dtype\":\"F32\"", name), *to = rp_asprintf("\"optimizer.m.%s\":{\"dtype\":\"I32\"", name);
+    RP_FREE char *from = rp_asprintf("\"optimizer.m.%s\":{\"dtype\":\"F32\"", name),
+                 *to = rp_asprintf("\"optimizer.m.%s\":{\"dtype\":\"I32\"", name);
     save(m, scratch("types"), 3);
     edit(scratch("types"), scratch("integers"), "\"dtype\":\"F32\"", "\"dtype\":\"I32\"");
-    CHECK(load(m, scratch("integers"), &step, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "F16 or BF16"), "%s", err.msg);
+    CHECK(load(m, scratch("integers"), &step, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "F16 or BF16"),
+          "%s", err.msg);
     edit(scratch("types"), scratch("moment"), from, to);
-    CHECK(load(m, scratch("moment"), &step, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "optimizer.m."), "%s", err.msg);
+    CHECK(load(m, scratch("moment"), &step, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, "optimizer.m."),
+          "%s", err.msg);
     fixture_fini(&f);
 }
 
@@ -255,8 +263,8 @@ TEST(numbers_that_are_not_finite)
         save(m, scratch("bad"), 3);
         *x = kept;
         CHECK(load(m, scratch("bad"), &step, &err) < 0 && err.code == RP_MISMATCH, "case %zu: %d", i, (int)err.code);
-        snprintf(want, sizeof want, "'%s', tensor '%s%s', element %zu: not finite (%s)", scratch("bad"), cases[i].prefix,
-                 rp_tensor_name(name, t), t->count - 1, cases[i].what);
+        snprintf(want, sizeof want, "'%s', tensor '%s%s', element %zu: not finite (%s)", scratch("bad"),
+                 cases[i].prefix, rp_tensor_name(name, t), t->count - 1, cases[i].what);
         CHECK_STR(err.msg, want);
     }
     struct rp_err err = {0};
@@ -300,14 +308,16 @@ TEST(files_of_others)
             const struct rp_tensor *x = &m->state.weights->t[i < n ? i : 0];
             size_t skip = i == n && !tied;
             CHECK(rp_st_append(&w, &wrong, 4 * skip, &err) == 0, "%s", err.msg);
-            CHECK(rp_st_append(&w, rp_tensor_in(from->state.w, x) + skip, (x->count - skip) * 4, &err) == 0, "%s", err.msg);
+            CHECK(rp_st_append(&w, rp_tensor_in(from->state.w, x) + skip, (x->count - skip) * 4, &err) == 0, "%s",
+                  err.msg);
         }
         CHECK(rp_st_append(&w, ids, sizeof ids, &err) == 0 && rp_st_commit(&w, &err) == 0, "%s", err.msg);
         memset(m->state.slot[0], 0x11, 64);
         int status = load(m, scratch("others"), &step, &err);
         if (tied)
-            CHECK(status == 0 && step == 0 && m->state.slot[0][0] != 0 && !memcmp(m->state.w, from->state.w, m->state.weights->bytes), "%s",
-                  err.msg);
+            CHECK(status == 0 && step == 0 && m->state.slot[0][0] != 0 &&
+                      !memcmp(m->state.w, from->state.w, m->state.weights->bytes),
+                  "%s", err.msg);
         else
             CHECK(status < 0 && strstr(err.msg, "tied"), "an untied decoder went through: %s", err.msg);
     }
@@ -317,13 +327,16 @@ TEST(files_of_others)
     fixture_fini(&g);
 }
 
-/* GPT-2 as the first public files have it: names without "transformer.", no rows of padding, the causal mask of each layer. */
+/* GPT-2 as the first public files have it: names without "transformer.", no rows of padding, the causal mask of each
+ * layer. */
 TEST(gpt_of_others)
 {
     struct rp_err err = {0};
     struct fixture f, g;
     struct rp_recipe r = small_gpt();
-    CHECK(fixture_open(&f, &r, "reference", 1, 1, NULL, &err) == 0 && fixture_open(&g, &r, "reference", 1, 1, NULL, &err) == 0, "%s", err.msg);
+    CHECK(fixture_open(&f, &r, "reference", 1, 1, NULL, &err) == 0 &&
+              fixture_open(&g, &r, "reference", 1, 1, NULL, &err) == 0,
+          "%s", err.msg);
     const struct rp_tensors *l = f.t->state.weights;
     struct rp_st_tensor *t = rp_alloc((size_t)(l->n + 1) * sizeof *t);
     char(*name)[RP_TENSOR_NAME] = rp_alloc((size_t)l->n * sizeof *name);
@@ -333,23 +346,28 @@ TEST(gpt_of_others)
         float zeros[3 * 24] = {0}, mask[4] = {1, 0, 1, 1};
         for (int i = 0; i < l->n; i++)
             t[i] = (struct rp_st_tensor){.name = (char *)rp_tensor_name(name[i], &l->t[i]) + strlen("transformer."),
-                                         .dims = rp_tensor_dims(&l->t[i]), .shape = {i ? l->t[i].dim[0] : rows, l->t[i].dim[1]}};
+                                         .dims = rp_tensor_dims(&l->t[i]),
+                                         .shape = {i ? l->t[i].dim[0] : rows, l->t[i].dim[1]}};
         t[l->n] = (struct rp_st_tensor){.name = "h.1.attn.bias", .dims = 2, .shape = {2, 2}};
         CHECK(rp_st_create(&w, scratch("gpt"), t, l->n + 1, NULL, &err) == 0, "%s", err.msg);
         for (int i = 0; i < l->n; i++) {
             const float *x = rp_tensor_in(g.t->state.w, &l->t[i]);
             size_t extra = i == 0 && rows > 84 ? 24 : 0, count = i ? l->t[i].count : (size_t)rows * 24 - extra;
-            CHECK(rp_st_append(&w, x, count * sizeof *x, &err) == 0 && rp_st_append(&w, zeros, extra * sizeof *x, &err) == 0, "%s", err.msg);
+            CHECK(rp_st_append(&w, x, count * sizeof *x, &err) == 0 &&
+                      rp_st_append(&w, zeros, extra * sizeof *x, &err) == 0,
+                  "%s", err.msg);
         }
         CHECK(rp_st_append(&w, mask, sizeof mask, &err) == 0 && rp_st_commit(&w, &err) == 0, "%s", err.msg);
         memset(f.t->state.w, 0, l->bytes);
         int status = load_for(&r, f.t, scratch("gpt"), &step, &err);
         if (rows < 81 || rows > 84)
-            CHECK(status < 0 && err.code == RP_MALFORMED && strstr(err.msg, "wte.weight"), "%d rows: %s", rows, err.msg);
+            CHECK(status < 0 && err.code == RP_MALFORMED && strstr(err.msg, "wte.weight"), "%d rows: %s", rows,
+                  err.msg);
         else
             CHECK(status == 0 && !memcmp(f.t->state.w, g.t->state.w, (size_t)rows * 24 * 4) &&
                       !memcmp(f.t->state.w + rows * 24, zeros, (size_t)(84 - rows) * 24 * 4) &&
-                      !memcmp(f.t->state.w + l->t[1].offset / 4, g.t->state.w + l->t[1].offset / 4, l->bytes - l->t[1].offset),
+                      !memcmp(f.t->state.w + l->t[1].offset / 4, g.t->state.w + l->t[1].offset / 4,
+                              l->bytes - l->t[1].offset),
                   "%d rows: %s", rows, err.msg);
     }
     free(t);

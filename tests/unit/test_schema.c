@@ -1,4 +1,5 @@
-/* The language of schemas: what each keyword refuses and in which words, in which order faults are told, and what no schema may hold. */
+/* The language of schemas: what each keyword refuses and in which words, in which order faults are told, and what no
+ * schema may hold. */
 #include "base/json.h"
 #include "bundle/schema.h"
 #include "run/facts.h"
@@ -87,7 +88,9 @@ TEST(each_keyword_refuses_in_its_words)
         {"{\"anyOf\": [{\"type\": \"array\"}, {\"required\": [\"a\"]}]}", "{}"},
         {"{\"additionalProperties\": {\"$ref\": \"#\"}, \"type\": \"object\"}", "{\"a\": {\"b\": {}}}"},
         {"{\"additionalProperties\": {\"$ref\": \"#\"}, \"type\": \"object\"}", "{\"a\": {\"b\": 1}}"},
-        {"{\"$ref\": \"#/$defs/x\", \"$defs\": {\"x\": {\"items\": {\"$ref\": \"#/$defs/y\"}}, \"y\": {\"type\": \"null\"}}}", "[null, 1]"},
+        {"{\"$ref\": \"#/$defs/x\", \"$defs\": {\"x\": {\"items\": {\"$ref\": \"#/$defs/y\"}}, \"y\": {\"type\": "
+         "\"null\"}}}",
+         "[null, 1]"},
     };
     struct rp_err err;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -97,8 +100,9 @@ TEST(each_keyword_refuses_in_its_words)
 /* A document with several faults names the same one as ever. */
 TEST(faults_have_an_order)
 {
-    static const char schema[] = "{\"properties\": {\"b\": {\"type\": \"null\"}, \"a\": {\"type\": \"null\"}}, "
-                                 "\"additionalProperties\": {\"type\": \"null\"}, \"required\": [\"c\", \"a\"], \"type\": \"object\"}";
+    static const char schema[] =
+        "{\"properties\": {\"b\": {\"type\": \"null\"}, \"a\": {\"type\": \"null\"}}, \"additionalProperties\": "
+        "{\"type\": \"null\"}, \"required\": [\"c\", \"a\"], \"type\": \"object\"}";
     struct rp_err err;
     SAID(said(schema, "{\"x\": 1, \"b\": 1}", &err));
     SAID(said(schema, "{\"c\": null, \"x\": 1}", &err));
@@ -109,14 +113,21 @@ TEST(faults_have_an_order)
 
 TEST(what_has_no_meaning_is_never_half_applied)
 {
-    static const char *const bad[] = {
-        "{\"format\": \"date\"}", "{\"items\": {\"anyOf\": [{\"format\": \"date\"}]}}", "{\"type\": \"float\"}", "{\"type\": [\"null\", 1]}",
-        "{\"$ref\": \"#/$defs/x\"}", "{\"$ref\": \"other\"}", "{\"$defs\": {\"x\": {\"colour\": 1}}}", "{\"pattern\": \"[\"}",
-        "{\"properties\": {\"a\": {\"properties\": {\"b\": {\"x\": 1}}}}}", "{\"additionalProperties\": {\"x\": 1}}"};
+    static const char *const bad[] = {"{\"format\": \"date\"}",
+                                      "{\"items\": {\"anyOf\": [{\"format\": \"date\"}]}}",
+                                      "{\"type\": \"float\"}",
+                                      "{\"type\": [\"null\", 1]}",
+                                      "{\"$ref\": \"#/$defs/x\"}",
+                                      "{\"$ref\": \"other\"}",
+                                      "{\"$defs\": {\"x\": {\"colour\": 1}}}",
+                                      "{\"pattern\": \"[\"}",
+                                      "{\"properties\": {\"a\": {\"properties\": {\"b\": {\"x\": 1}}}}}",
+                                      "{\"additionalProperties\": {\"x\": 1}}"};
     struct rp_err err;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         RP_JSON *doc = json(bad[i]);
-        CHECK(!rp_schema_new(doc, &err) && err.code == RP_BUG && strncmp(err.msg, "schema: ", 8) == 0, "%s is a schema", bad[i]);
+        CHECK(!rp_schema_new(doc, &err) && err.code == RP_BUG && strncmp(err.msg, "schema: ", 8) == 0, "%s is a schema",
+              bad[i]);
     }
     RP_BUF many = {0};
     rp_buf_puts(&many, "{\"properties\": {\"p\": {}");
@@ -174,25 +185,32 @@ static int in_list(const json_t *list, const char *word)
 /* The type that the schema gives a form of step.def. */
 static const char *type_of(const char *form)
 {
-    static const char *const types[][2] = {{"PHASE", ""},        {"FLOAT", "#/$defs/float"}, {"NORM", "#/$defs/float"}, {"DIGEST", "#/$defs/sha256"}, {"REAL", "number"},
-                                           {"RANK", "#/$defs/rank"}, {"PARTS", "object"},    {"FLOATS", "string"},    {"COUNTERS", "object"}};
+    static const char *const types[][2] = {
+        {"PHASE", ""},         {"FLOAT", "#/$defs/float"}, {"NORM", "#/$defs/float"}, {"DIGEST", "#/$defs/sha256"},
+        {"REAL", "number"},    {"RANK", "#/$defs/rank"},   {"PARTS", "object"},       {"FLOATS", "string"},
+        {"COUNTERS", "object"}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i][0], form) == 0)
             return types[i][1];
     return "integer";
 }
 
-static void check_step_key(const json_t *schema, const char *which, const char *key, const char *form, int needed, int allowed, int least)
+static void check_step_key(const json_t *schema, const char *which, const char *key, const char *form, int needed,
+                           int allowed, int least)
 {
-    const json_t *of = json_object_get(json_object_get(schema, "$defs"), which), *p = json_object_get(json_object_get(of, "properties"), key);
-    const char *type = json_string_value(json_object_get(p, "type")), *ref = json_string_value(json_object_get(p, "$ref"));
+    const json_t *of = json_object_get(json_object_get(schema, "$defs"), which),
+                 *p = json_object_get(json_object_get(of, "properties"), key);
+    const char *type = json_string_value(json_object_get(p, "type")),
+               *ref = json_string_value(json_object_get(p, "$ref"));
     CHECK(!p == !allowed, "%s: %s is %s the schema", which, key, p ? "in" : "not in");
-    CHECK(in_list(json_object_get(of, "required"), key) == needed, "%s: %s is %srequired in the list", which, key, needed ? "" : "not ");
+    CHECK(in_list(json_object_get(of, "required"), key) == needed, "%s: %s is %srequired in the list", which, key,
+          needed ? "" : "not ");
     if (!p || json_object_get(p, "const")) /* of the init record */
         return;
     CHECK_STR(type ? type : ref ? ref : "", type_of(form));
     if (type && strcmp(type, "integer") == 0)
-        CHECK(json_integer_value(json_object_get(p, "minimum")) == (strcmp(key, "step") == 0 ? 0 : least), "%s: %s has another minimum", which, key);
+        CHECK(json_integer_value(json_object_get(p, "minimum")) == (strcmp(key, "step") == 0 ? 0 : least),
+              "%s: %s has another minimum", which, key);
 }
 
 #define IN_INIT (RP_WHEN_ALWAYS | RP_WHEN_ROOTS | RP_WHEN_KEYED)
@@ -202,16 +220,18 @@ TEST(the_schema_of_steps_is_the_list_of_their_keys)
     RP_JSON *schema = embedded("step");
     const json_t *defs = json_object_get(schema, "$defs");
     size_t of_step = 0, of_init = 0;
-#define STEP_KEY(key, form, when, least)                                                                                              \
-    check_step_key(schema, "step", #key, #form, (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_STEPS)) != 0, 1, least);                   \
-    check_step_key(schema, "init", #key, #form, (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) != 0,                              \
-                   (RP_WHEN_##when & IN_INIT) != 0, least);                                                                             \
-    of_step++;                                                                                                                        \
+#define STEP_KEY(key, form, when, least)                                                                               \
+    check_step_key(schema, "step", #key, #form, (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_STEPS)) != 0, 1, least);   \
+    check_step_key(schema, "init", #key, #form, (RP_WHEN_##when & (RP_WHEN_ALWAYS | RP_WHEN_ROOTS)) != 0,              \
+                   (RP_WHEN_##when & IN_INIT) != 0, least);                                                            \
+    of_step++;                                                                                                         \
     of_init += (RP_WHEN_##when & IN_INIT) != 0;
 #include "worker/step.def"
 #undef STEP_KEY
-    CHECK(json_object_size(json_object_get(json_object_get(defs, "step"), "properties")) == of_step, "the schema has another key");
-    CHECK(json_object_size(json_object_get(json_object_get(defs, "init"), "properties")) == of_init, "the schema has another key of init");
+    CHECK(json_object_size(json_object_get(json_object_get(defs, "step"), "properties")) == of_step,
+          "the schema has another key");
+    CHECK(json_object_size(json_object_get(json_object_get(defs, "init"), "properties")) == of_init,
+          "the schema has another key of init");
 }
 
 TEST(the_schema_of_statements_names_the_arithmetic_of_the_list)

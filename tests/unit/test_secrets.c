@@ -1,4 +1,5 @@
-/* What is a secret, what names somebody, and what is neither. Tokens are put together here, so that no file holds one. */
+/* What is a secret, what names somebody, and what is neither. Tokens are put together here, so that no file holds
+ * one. */
 #include "capture/privacy/secrets.h"
 #include "tests/unit/tap.h"
 
@@ -185,8 +186,9 @@ TEST(persons)
                                            "file=/srv/u/alice",        "/Users/alice",
                                            "bob/home/carol",           "10.1.2.3",
                                            "run-of-planteduser-7",     "node17-plantedhost.example"};
-    static const char *const nobody[] = {"/scratch", "/usr/local/cuda", "/opt/u",       "12.570.86.10",         "libx.so.1.2.3.4",
-                                         "user",     "@rpath/lib",      "planteduserx", "/usr/share/users.txt", "a@b"};
+    static const char *const nobody[] = {
+        "/scratch", "/usr/local/cuda", "/opt/u",       "12.570.86.10",         "libx.so.1.2.3.4",
+        "user",     "@rpath/lib",      "planteduserx", "/usr/share/users.txt", "a@b"};
     char host[256];
     CHECK(gethostname(host, sizeof host) == 0, "no host name");
     setenv("USER", "planteduser", 1);
@@ -208,7 +210,8 @@ TEST(messages)
     static const char *const cases[][2] = {
         {"the GPU worker crashed (signal 6, Aborted): failed at /srv/u/alice/x",
          "the GPU worker crashed (signal 6, Aborted): failed at <path>"},
-        {"cannot start: no loader (/lib64/ld-linux-x86-64.so.2)", "cannot start: no loader (/lib64/ld-linux-x86-64.so.2)"},
+        {"cannot start: no loader (/lib64/ld-linux-x86-64.so.2)",
+         "cannot start: no loader (/lib64/ld-linux-x86-64.so.2)"},
         {"path=/srv/u/alice: bad", "path=<path>: bad"},
         {"device 550e8400-e29b-41d4-a716-446655440000 is lost", "device <hidden> is lost"},
         {"board 0321219012345 of alice@corp.example", "board <hidden> of <hidden>"},

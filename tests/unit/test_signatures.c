@@ -10,7 +10,8 @@
 
 static struct rp_countersignature word(const char *role)
 {
-    struct rp_countersignature c = {.at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "looked at \xc3\xa9verything"};
+    struct rp_countersignature c = {
+        .at = "2026-11-21T06:27:54Z", .program = "repro 0.1.0", .note = "looked at \xc3\xa9verything"};
     snprintf(c.role, sizeof c.role, "%s", role);
     return c;
 }
@@ -18,7 +19,8 @@ static struct rp_countersignature word(const char *role)
 static void put(struct rp_bundle *b, int number, const char *envelope, size_t size, const char *key)
 {
     RP_BUF pem = {0};
-    RP_FREE char *name = rp_asprintf("signatures/%d.dsse.json", number), *key_name = rp_asprintf("signatures/%d.pem", number);
+    RP_FREE char *name = rp_asprintf("signatures/%d.dsse.json", number),
+                 *key_name = rp_asprintf("signatures/%d.pem", number);
     FX_KEY *k = fx_key(key);
     rp_key_public_pem(k, &pem);
     fx_add(b, name, envelope, size);
@@ -31,7 +33,8 @@ static void countersign(struct rp_bundle *b, int number, const char *key, const 
     RP_BUF envelope = {0};
     struct rp_countersignature c = word(role);
     FX_KEY *k = fx_key(key);
-    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, &err) == 0, "%s", err.msg);
+    CHECK(rp_countersign_seal(&envelope, &c, &rp_bundle_find(b, "statement.dsse.json")->bytes, k, &err) == 0, "%s",
+          err.msg);
     put(b, number, envelope.data, envelope.size, key);
 }
 
@@ -67,7 +70,8 @@ TEST(a_replicator_names_a_replication)
             continue;
         CHECK(rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) == 0, "case %zu: %s", i, err.msg);
         CHECK_STR(back.replication, cases[i].replication);
-        RP_JSON *row = json_pack("{s:s, s:s, s:s}", "role", back.role, "fingerprint", "SHA256:x", "replication", back.replication);
+        RP_JSON *row =
+            json_pack("{s:s, s:s, s:s}", "role", back.role, "fingerprint", "SHA256:x", "replication", back.replication);
         CHECK(rp_countersign_says(row) == cases[i].says, "case %zu", i);
         RP_BUF text = {0};
         rp_countersign_text(&text, row);
@@ -107,7 +111,8 @@ TEST(every_signature_is_listed_and_the_authors_key_decides)
     CHECK(json_array_size(v.signatures) == 3, "%zu", json_array_size(v.signatures));
     const json_t *one = json_array_get(v.signatures, 1);
     CHECK_STR(json_string_value(json_object_get(one, "role")), "author");
-    CHECK(json_is_true(json_object_get(one, "valid")) && json_is_false(json_object_get(one, "trusted")), "valid and not trusted");
+    CHECK(json_is_true(json_object_get(one, "valid")) && json_is_false(json_object_get(one, "trusted")),
+          "valid and not trusted");
     rp_verification_fini(&v);
 
     FX_KEY *k = fx_key("bob"), *a = fx_key("author");
@@ -167,9 +172,9 @@ static json_t *honest(const struct rp_bundle *b)
     const struct rp_buf *of = &rp_bundle_find(b, "statement.dsse.json")->bytes;
     char hex[RP_SHA256_HEX];
     rp_sha256_hex(hex, of->data, of->size);
-    return json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject", "name",
-                     "statement.dsse.json", "digest", "sha256", hex, "predicateType", RP_COUNTERSIGN_TYPE, "predicate", "role", "reviewer", "note", "",
-                     "at", "2026-11-21T06:27:54Z", "program", "p");
+    return json_pack("{s:s, s:[{s:s, s:{s:s}}], s:s, s:{s:s, s:s, s:s, s:s}}", "_type", RP_STATEMENT_TYPE, "subject",
+                     "name", "statement.dsse.json", "digest", "sha256", hex, "predicateType", RP_COUNTERSIGN_TYPE,
+                     "predicate", "role", "reviewer", "note", "", "at", "2026-11-21T06:27:54Z", "program", "p");
 }
 
 static void refused_with(const char *path, json_t *value, enum rp_code code)
@@ -207,7 +212,8 @@ TEST(statements_about_a_bundle_have_one_form)
     refused_with("more", json_true(), RP_MALFORMED);
     refused_with("predicate", json_string("x"), RP_MALFORMED);
     refused_with("subject", json_array(), RP_MALFORMED);
-    refused_with("subject", json_pack("[{s:s, s:{s:s}}]", "name", "statement.dsse.json", "digest", "sha256", FX_ROOT), RP_MISMATCH);
+    refused_with("subject", json_pack("[{s:s, s:{s:s}}]", "name", "statement.dsse.json", "digest", "sha256", FX_ROOT),
+                 RP_MISMATCH);
     RP_FREE char *huge = rp_alloc(601);
     memset(huge, 'a', 600);
     refused_with("predicate/note", json_string(huge), RP_MALFORMED);
@@ -223,7 +229,8 @@ TEST(words_that_are_no_statement)
         struct rp_err err = {0};
         RP_BUF envelope = {0};
         CHECK(rp_dsse_seal(&envelope, payloads[i], strlen(payloads[i]), k, &err) == 0, "%s", err.msg);
-        CHECK(rp_countersign_open(&c, envelope.data, envelope.size, &of, k, &err) < 0 && err.code == RP_MALFORMED, "'%s': %s", payloads[i], err.msg);
+        CHECK(rp_countersign_open(&c, envelope.data, envelope.size, &of, k, &err) < 0 && err.code == RP_MALFORMED,
+              "'%s': %s", payloads[i], err.msg);
     }
 }
 
@@ -236,7 +243,8 @@ TEST(signatures_that_do_not_hold_fail_the_bundle)
     signed_wrong(&b, RP_MALFORMED);
     begin_amended(&b); /* no key beside it */
     countersign(&b, 0, "bob", "reviewer");
-    rp_buf_add(&copy, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.data, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.size);
+    rp_buf_add(&copy, rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.data,
+               rp_bundle_find(&b, "signatures/0.dsse.json")->bytes.size);
     rp_bundle_fini(&b);
     begin_amended(&b);
     fx_add(&b, "signatures/0.dsse.json", copy.data, copy.size);
@@ -272,7 +280,9 @@ TEST(no_byte_of_a_counter_signature_changes_unnoticed)
     RP_BUF envelope = {0}, of = {0};
     FX_KEY *k = fx_key("bob");
     rp_buf_puts(&of, "{}\n");
-    CHECK(rp_countersign_seal(&envelope, &c, &of, k, &err) == 0 && rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) == 0, "%s", err.msg);
+    CHECK(rp_countersign_seal(&envelope, &c, &of, k, &err) == 0 &&
+              rp_countersign_open(&back, envelope.data, envelope.size, &of, k, &err) == 0,
+          "%s", err.msg);
     CHECK_STR(back.note, c.note);
     for (size_t i = 0; i < envelope.size; i++) {
         envelope.data[i] ^= (char)(1 << i % 8);
@@ -297,7 +307,8 @@ static void add_form(struct rp_bundle *b, const char *name, sign_fn *sign, const
     RP_BUF form = {0};
     FX_KEY *k = fx_key(key);
     const struct rp_buf *sums = &rp_bundle_find(b, "SHA256SUMS")->bytes;
-    CHECK(sign(&form, k, instead ? instead : sums->data, instead ? strlen(instead) : sums->size, &err) == 0, "%s", err.msg);
+    CHECK(sign(&form, k, instead ? instead : sums->data, instead ? strlen(instead) : sums->size, &err) == 0, "%s",
+          err.msg);
     fx_add(b, name, form.data, form.size);
 }
 

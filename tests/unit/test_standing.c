@@ -1,5 +1,5 @@
-/* The context of a run, on its page and for a policy: attempts, the run that it replicates, countersignatures; and pages of several
- * bundles. */
+/* The context of a run, on its page and for a policy: attempts, the run that it replicates, countersignatures; and
+ * pages of several bundles. */
 #include "report/report.h"
 
 #include <math.h>
@@ -27,7 +27,8 @@ TEST(a_page_has_the_context_of_its_run)
     RP_BUF off = {0};
     show(&s, "off.zst", NULL, NULL);
     rp_page_html(&off, &s.b, 1);
-    CHECK(strstr(off.data, "turned off &lt;img") && !strstr(off.data, "b0-agreement") && !strstr(off.data, "b0-signatures"),
+    CHECK(strstr(off.data, "turned off &lt;img") && !strstr(off.data, "b0-agreement") &&
+              !strstr(off.data, "b0-signatures"),
           "sections without content");
     shown_fini(&s);
 }
@@ -50,10 +51,14 @@ TEST(a_complete_run_did_not_end_as_failed)
         fx_seal(&x, "signer", "ended.zst");
         struct rp_verify_opts o = {0};
         CHECK(rp_verify(&v, bundle, &o, &err) == 0, "%s", err.msg);
-        append(ledger, ends[i], json_pack("{s:s, s:{s:s, s:s}}", "recipe", recipe, "bundle", "name", "ended.zst", "statement", v.statement), &mark);
+        append(
+            ledger, ends[i],
+            json_pack("{s:s, s:{s:s, s:s}}", "recipe", recipe, "bundle", "name", "ended.zst", "statement", v.statement),
+            &mark);
         rp_verification_fini(&v);
         o.ledger = ledger;
-        CHECK((rp_verify(&v, bundle, &o, &err) == 0) == (i == 0), "%s: %s", rp_ledger_event_name(ends[i]), v.check[RP_CHECK_ledger].text);
+        CHECK((rp_verify(&v, bundle, &o, &err) == 0) == (i == 0), "%s: %s", rp_ledger_event_name(ends[i]),
+              v.check[RP_CHECK_ledger].text);
         CHECK(i == 0 || err.code == RP_MISMATCH, "%s", err.msg);
         SAID(v.check[RP_CHECK_ledger].text);
         rp_verification_fini(&v);
@@ -143,7 +148,8 @@ TEST(a_policy_asks_where_a_run_stands)
     make_bundles();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         expect_policy(cases[i].file, cases[i].rules,
-                      (struct rp_verify_opts){.ledger = cases[i].ledger ? ledger_file : NULL, .original = cases[i].original ? first_path() : NULL},
+                      (struct rp_verify_opts){.ledger = cases[i].ledger ? ledger_file : NULL,
+                                              .original = cases[i].original ? first_path() : NULL},
                       cases[i].holds);
     }
     struct fx x; /* other bits */

@@ -1,4 +1,5 @@
-/* Files of a training state that somebody hands over: their roots are those of the state, differences are found, and others are refused. */
+/* Files of a training state that somebody hands over: their roots are those of the state, differences are found, and
+ * others are refused. */
 #include "tests/unit/noise_images.h"
 #include "tests/unit/scratch.h"
 
@@ -29,11 +30,13 @@ static void check_root(struct rp_train *t, const struct rp_recipe *r, const char
     char root[RP_SHA256_HEX], is[RP_SHA256_HEX] = "";
     const char *path = scratch(name);
     fill(t);
-    CHECK(rp_state_root(root, NULL, &t->state, &err) == 0 && rp_train_save(t, path, r, &err) == 0, "%s: %s", name, err.msg);
+    CHECK(rp_state_root(root, NULL, &t->state, &err) == 0 && rp_train_save(t, path, r, &err) == 0, "%s: %s", name,
+          err.msg);
     CHECK(rp_state_file_root(is, path, r, &err) == 0, "%s: %s", name, err.msg);
     CHECK_STR(is, root);
     t->state.w[40] += 1;
-    CHECK(rp_train_save(t, path, r, &err) == 0 && rp_state_file_root(is, path, r, &err) == 0 && strcmp(is, root) != 0, "%s: %s", name, err.msg);
+    CHECK(rp_train_save(t, path, r, &err) == 0 && rp_state_file_root(is, path, r, &err) == 0 && strcmp(is, root) != 0,
+          "%s: %s", name, err.msg);
 }
 
 TEST(a_file_has_the_root_of_its_state)
@@ -56,8 +59,11 @@ TEST(a_file_of_resnet_has_the_root_of_its_state)
 {
     struct noise_train n;
     struct rp_err err;
-    noise_train_open(&n, "workload: resnet50\nmodel: {width: 4, blocks: \"1,1,1,1\", num_classes: 7}\ntask: {image_size: 16}\n"
-                         "train: {batch_size: 2}\noptimizer: {name: sgd}\n", &err);
+    noise_train_open(
+        &n,
+        "workload: resnet50\nmodel: {width: 4, blocks: \"1,1,1,1\", num_classes: 7}\ntask: {image_size: 16}\n"
+        "train: {batch_size: 2}\noptimizer: {name: sgd}\n",
+        &err);
     if (CHECK(n.t, "%s", err.msg))
         check_root(n.t, &n.recipe, "resnet");
     noise_train_close(&n);
@@ -78,8 +84,9 @@ static const char *file_of(const char *name, const struct tensor *t, int n)
     uint64_t at = 0, length;
     for (int i = 0; i < n; i++) {
         const uint64_t size = (uint64_t)t[i].n * (t[i].dtype && strcmp(t[i].dtype, "U8") == 0 ? 1 : 4);
-        rp_buf_printf(&header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[%llu,%llu]}", i ? "," : "{", t[i].name,
-                      t[i].dtype ? t[i].dtype : "F32", t[i].n, (unsigned long long)at, (unsigned long long)(at + size));
+        rp_buf_printf(&header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[%llu,%llu]}", i ? "," : "{",
+                      t[i].name, t[i].dtype ? t[i].dtype : "F32", t[i].n, (unsigned long long)at,
+                      (unsigned long long)(at + size));
         at += size;
     }
     rp_buf_puts(&header, n ? "}" : "{}");
@@ -94,16 +101,21 @@ static const char *file_of(const char *name, const struct tensor *t, int n)
 TEST(files_with_other_tensors_are_not_compared)
 {
     static const struct tensor own[] = {{"a", 4, NULL}, {"b", 2, NULL}};
-    static const struct tensor other[][2] = {{{"a", 4, NULL}, {"c", 2, NULL}}, {{"a", 4, NULL}, {"b", 3, NULL}}, {{"a", 4, NULL}, {"b", 2, "I32"}},
-                                             {{"a", 4, NULL}, {"b", 8, "U8"}}, {{"A\\u001b[31m", 4, NULL}, {"b", 2, NULL}}};
+    static const struct tensor other[][2] = {{{"a", 4, NULL}, {"c", 2, NULL}},
+                                             {{"a", 4, NULL}, {"b", 3, NULL}},
+                                             {{"a", 4, NULL}, {"b", 2, "I32"}},
+                                             {{"a", 4, NULL}, {"b", 8, "U8"}},
+                                             {{"A\\u001b[31m", 4, NULL}, {"b", 2, NULL}}};
     struct rp_state_difference d;
     struct rp_err err;
     RP_FREE char *was = rp_strdup(file_of("was", own, 2));
     CHECK(rp_states_compare(&d, was, was, &err) == 0 && d.tensors == 0, "%s", err.msg);
     for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
         const char *here = file_of("here", other[i], 2);
-        CHECK(rp_states_compare(&d, was, here, &err) < 0 && err.code == RP_MISMATCH && !strpbrk(err.msg, "\n\033"), "%zu: %s", i, err.msg);
-        CHECK(rp_states_compare(&d, here, was, &err) < 0 && err.code == RP_MISMATCH, "%zu, the other way: %s", i, err.msg);
+        CHECK(rp_states_compare(&d, was, here, &err) < 0 && err.code == RP_MISMATCH && !strpbrk(err.msg, "\n\033"),
+              "%zu: %s", i, err.msg);
+        CHECK(rp_states_compare(&d, here, was, &err) < 0 && err.code == RP_MISMATCH, "%zu, the other way: %s", i,
+              err.msg);
     }
     CHECK(rp_states_compare(&d, scratch("none"), was, &err) < 0 && err.code == RP_IO, "%s", err.msg);
     CHECK(rp_states_compare(&d, was, scratch("none"), &err) < 0 && err.code == RP_IO, "%s", err.msg);
@@ -113,12 +125,19 @@ TEST(files_of_another_model_have_no_root)
 {
     static const char *const weight = "bert.embeddings.LayerNorm.weight";
     struct rp_recipe r = small_recipe();
-    const struct tensor rows[][1] = {{{weight, 23, NULL}}, {{weight, 0, NULL}}, {{"unknown", 0, NULL}}, {{"unknown", 3, "U8"}}, {{"unknown", 3, NULL}},
-                                     {{"optimizer.unknown", 3, NULL}}, {{"optimizer.m.unknown", 3, NULL}}, {{weight, 24, NULL}}};
+    const struct tensor rows[][1] = {{{weight, 23, NULL}},
+                                     {{weight, 0, NULL}},
+                                     {{"unknown", 0, NULL}},
+                                     {{"unknown", 3, "U8"}},
+                                     {{"unknown", 3, NULL}},
+                                     {{"optimizer.unknown", 3, NULL}},
+                                     {{"optimizer.m.unknown", 3, NULL}},
+                                     {{weight, 24, NULL}}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char root[RP_SHA256_HEX];
         struct rp_err err;
-        CHECK(rp_state_file_root(root, file_of("other", rows[i], 1), &r, &err) < 0 && err.code == RP_MISMATCH, "%zu: %s", i, err.msg);
+        CHECK(rp_state_file_root(root, file_of("other", rows[i], 1), &r, &err) < 0 && err.code == RP_MISMATCH,
+              "%zu: %s", i, err.msg);
     }
     rp_recipe_fini(&r);
 }

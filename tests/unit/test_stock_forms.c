@@ -7,28 +7,34 @@ static const char message[] = "0123  run.json\n";
 #define MESSAGE message, sizeof message - 1
 
 /* Made by signify-openbsd 31 and minisign 0.11. */
-static const char signify_secret[] =
-    "untrusted comment: my comment secret key\n"
-    "RWRCSwAAAADH/vsErVUHxfheNw2qmIXQF5pvBIjWuOWz1wAcyBmQJOp+nFxjftc6oaYRwZ96c38wIdgqo4fvNsO7aYiyuDZJPlMJQISaOsuQhUWC6izHWowHqbVtCsnIn8En"
-    "SDM7CCw=\n";
-static const char signify_public[] = "untrusted comment: my comment public key\nRWSz1wAcyBmQJD5TCUCEmjrLkIVFguosx1qMB6m1bQrJyJ/BJ0gzOwgs\n";
+static const char signify_secret[] = "untrusted comment: my comment secret key\n"
+                                     "RWRCSwAAAADH/"
+                                     "vsErVUHxfheNw2qmIXQF5pvBIjWuOWz1wAcyBmQJOp+"
+                                     "nFxjftc6oaYRwZ96c38wIdgqo4fvNsO7aYiyuDZJPlMJQISaOsuQhUWC6izHWowHqbVtCsnIn8En"
+                                     "SDM7CCw=\n";
+static const char signify_public[] =
+    "untrusted comment: my comment public key\nRWSz1wAcyBmQJD5TCUCEmjrLkIVFguosx1qMB6m1bQrJyJ/BJ0gzOwgs\n";
 static const char minisign_secret[] =
     "untrusted comment: minisign encrypted secret key\n"
-    "RWQAAEIyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAJDP7VQrEZn6WKHCR6FSIe8N898YFbASkav6ILM5HuZ62q/kTU/vnANSt6ZXi"
+    "RWQAAEIyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAJDP7VQrEZn6WKHCR6FSIe8N898YFbASkav6ILM5HuZ"
+    "62q/kTU/vnANSt6ZXi"
     "oa2YdyYHFmfQ7kuDW/zhOtGJ4Av6lVYGt8W1AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n";
-static const char minisign_public[] = "untrusted comment: minisign public key 7E66C40A55FB3324\nRWQkM/tVCsRmftSt6ZXioa2YdyYHFmfQ7kuDW/zhOtGJ4Av6lVYGt8W1\n";
+static const char minisign_public[] = "untrusted comment: minisign public key "
+                                      "7E66C40A55FB3324\nRWQkM/tVCsRmftSt6ZXioa2YdyYHFmfQ7kuDW/zhOtGJ4Av6lVYGt8W1\n";
 /* Of "hello\n", hashed and in the older way. */
 static const char minisign_hashed[] =
     "untrusted comment: signature from minisign secret key\n"
     "RUQkM/tVCsRmfp8bYDq7D/Q+9y6ZQvn4OKG94n1v+Jz8wOuH3hM94CgtsCn5/lUXdEvBU+StaXTdxEYHtnidyaA6Z4FfGZ5G0A0=\n"
     "trusted comment: timestamp:1795302468\tfile:x\thashed\n"
     "bYIFCIdhNyl4KeYcigWsjdGSR//xf1VOAUtR4dp91mcRGGwekj+7fJTySWooVM0K2So1iXbqJteXfIL51cwPCA==\n";
-static const char minisign_older[] = "untrusted comment: signature from minisign secret key\n"
-                                     "RWQkM/tVCsRmfhysnf33xsrajaX3Ga8aiZpwqqKB/Q6ZkI/WqDZNgB/3+bbzoVDrzWQZJybHQZCm8OsMETAZ5WSCeG2u52xPfQ8=\n"
-                                     "trusted comment: timestamp:1795302468\tfile:x\n"
-                                     "/ORv3lRevSAlXRXHvT35mOl6tlQ7A2fQ9uJEysFGJOTktgYFXM5zY87Vz98iSWKXV9samxDQm8FKRaNfJW41AA==\n";
-static const char signify_sig[] = "untrusted comment: verify with s.pub\n"
-                                  "RWSz1wAcyBmQJLZ4FPpHSE5cLhLjM472BXBGTw5+9aigAjMY8ePmv1eaQQLnNHDFHY7MLNnlH1MCRI1+RdjKNGvSRD6THrftvAs=\n";
+static const char minisign_older[] =
+    "untrusted comment: signature from minisign secret key\n"
+    "RWQkM/tVCsRmfhysnf33xsrajaX3Ga8aiZpwqqKB/Q6ZkI/WqDZNgB/3+bbzoVDrzWQZJybHQZCm8OsMETAZ5WSCeG2u52xPfQ8=\n"
+    "trusted comment: timestamp:1795302468\tfile:x\n"
+    "/ORv3lRevSAlXRXHvT35mOl6tlQ7A2fQ9uJEysFGJOTktgYFXM5zY87Vz98iSWKXV9samxDQm8FKRaNfJW41AA==\n";
+static const char signify_sig[] =
+    "untrusted comment: verify with s.pub\n"
+    "RWSz1wAcyBmQJLZ4FPpHSE5cLhLjM472BXBGTw5+9aigAjMY8ePmv1eaQQLnNHDFHY7MLNnlH1MCRI1+RdjKNGvSRD6THrftvAs=\n";
 
 static struct rp_key_pair *key_of(const char *text)
 {
@@ -43,17 +49,23 @@ TEST(signatures_of_the_real_tools_are_accepted)
     struct rp_err err = {0};
     FX_KEY *s = key_of(signify_public), *m = key_of(minisign_public);
     CHECK(rp_signify_check(signify_sig, sizeof signify_sig - 1, s, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
-    CHECK(rp_minisign_check(minisign_hashed, sizeof minisign_hashed - 1, m, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
-    CHECK(rp_minisign_check(minisign_older, sizeof minisign_older - 1, m, "hello\n", 6, "sig", &err) == 0, "%s", err.msg);
-    CHECK(rp_signify_check(signify_sig, sizeof signify_sig - 1, m, "hello\n", 6, "sig", &err) < 0 && err.code == RP_SIGNATURE, "%s", err.msg);
-    CHECK(rp_minisign_check(minisign_hashed, sizeof minisign_hashed - 1, s, "hello\n", 6, "sig", &err) < 0 && err.code == RP_SIGNATURE, "%s",
+    CHECK(rp_minisign_check(minisign_hashed, sizeof minisign_hashed - 1, m, "hello\n", 6, "sig", &err) == 0, "%s",
           err.msg);
-    CHECK(rp_minisign_check(minisign_older, sizeof minisign_older - 1, m, "hallo\n", 6, "sig", &err) < 0 && err.code == RP_SIGNATURE, "%s",
+    CHECK(rp_minisign_check(minisign_older, sizeof minisign_older - 1, m, "hello\n", 6, "sig", &err) == 0, "%s",
           err.msg);
+    CHECK(rp_signify_check(signify_sig, sizeof signify_sig - 1, m, "hello\n", 6, "sig", &err) < 0 &&
+              err.code == RP_SIGNATURE,
+          "%s", err.msg);
+    CHECK(rp_minisign_check(minisign_hashed, sizeof minisign_hashed - 1, s, "hello\n", 6, "sig", &err) < 0 &&
+              err.code == RP_SIGNATURE,
+          "%s", err.msg);
+    CHECK(rp_minisign_check(minisign_older, sizeof minisign_older - 1, m, "hallo\n", 6, "sig", &err) < 0 &&
+              err.code == RP_SIGNATURE,
+          "%s", err.msg);
 }
 
-typedef int check_fn(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size, const char *what,
-                     struct rp_err *err);
+typedef int check_fn(const char *text, size_t size, const struct rp_key_pair *k, const void *data, size_t data_size,
+                     const char *what, struct rp_err *err);
 
 /* Every bit of every byte, every cut. What may change is named: the first comment, and the key's number. */
 static void flip_signature(check_fn *check, struct rp_buf *text, const struct rp_key_pair *k)
@@ -67,11 +79,13 @@ static void flip_signature(check_fn *check, struct rp_buf *text, const struct rp
             text->data[i] ^= (char)(1 << bit);
             int good = check(text->data, text->size, k, MESSAGE, "sig", &err) == 0;
             const char *at = text->data + i;
-            if (good) { /* base64 digits 3 to 14 stand for the number, with two bits of 'd' and two of the signature beside it */
+            /* base64 digits 3 to 14 stand for the number, with two bits of 'd' and two of the signature beside it */
+            if (good) {
                 CHECK((at >= head && at < end) || (at > end + 2 && at <= end + 14), "byte %zu, bit %d", i, bit);
                 harmless++;
             } else {
-                CHECK((err.code == RP_MALFORMED || err.code == RP_SIGNATURE) && *err.msg && !strchr(err.msg, '\n'), "byte %zu: %s", i, err.msg);
+                CHECK((err.code == RP_MALFORMED || err.code == RP_SIGNATURE) && *err.msg && !strchr(err.msg, '\n'),
+                      "byte %zu: %s", i, err.msg);
             }
             text->data[i] ^= (char)(1 << bit);
         }
@@ -87,7 +101,9 @@ TEST(no_byte_of_a_signature_changes_unnoticed)
     struct rp_err err;
     RP_BUF signify = {0}, minisign = {0};
     FX_KEY *k = fx_key("one");
-    CHECK(rp_signify_sign(&signify, k, MESSAGE, &err) == 0 && rp_minisign_sign(&minisign, k, MESSAGE, "SHA256SUMS", &err) == 0, "%s", err.msg);
+    CHECK(rp_signify_sign(&signify, k, MESSAGE, &err) == 0 &&
+              rp_minisign_sign(&minisign, k, MESSAGE, "SHA256SUMS", &err) == 0,
+          "%s", err.msg);
     flip_signature(rp_signify_check, &signify, k);
     flip_signature(rp_minisign_check, &minisign, k);
 }
@@ -169,5 +185,6 @@ TEST(what_is_wrong_is_said_with_the_line)
     for (size_t i = strlen(head); i < 8193; i++)
         rp_buf_puts(&trusted, "x");
     rp_buf_puts(&trusted, strchr(third, '\n'));
-    REFUSED(rp_minisign_check(trusted.data, trusted.size, m, "hello\n", 6, "sig", &err) < 0 && err.code == RP_MALFORMED, err.msg);
+    REFUSED(rp_minisign_check(trusted.data, trusted.size, m, "hello\n", 6, "sig", &err) < 0 && err.code == RP_MALFORMED,
+            err.msg);
 }

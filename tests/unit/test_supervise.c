@@ -42,8 +42,11 @@ TEST(a_run_that_ended_early_has_what_all_ranks_completed)
             for (int64_t k = 0; k < cases[c].left; k++)
                 rp_buf_printf(&expected, "{\"step\":%lld}\n", (long long)(k - 1));
             CHECK_STR(rp_buf_text(&rank[i].steps), rp_buf_text(&expected));
-            CHECK(rank[i].records == cases[c].left && rank[i].steps_done == (cases[c].left ? cases[c].left - 1 : 0), "case %zu, rank %d", c, i);
-            CHECK((rp_json_at(rank[i].done, "tensor_roots/final") != NULL) == cases[c].final && rp_json_at(rank[i].done, "tensor_roots/init"), "roots");
+            CHECK(rank[i].records == cases[c].left && rank[i].steps_done == (cases[c].left ? cases[c].left - 1 : 0),
+                  "case %zu, rank %d", c, i);
+            CHECK((rp_json_at(rank[i].done, "tensor_roots/final") != NULL) == cases[c].final &&
+                      rp_json_at(rank[i].done, "tensor_roots/init"),
+                  "roots");
             rp_buf_fini(&rank[i].steps);
             json_decref(rank[i].done);
         }

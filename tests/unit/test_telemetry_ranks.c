@@ -1,5 +1,5 @@
-/* Telemetry of several GPUs: the figures of each are those of its own steps and clock, those of the run follow from them, and what does not
- * follow is refused. */
+/* Telemetry of several GPUs: the figures of each are those of its own steps and clock, those of the run follow from
+ * them, and what does not follow is refused. */
 #include "tests/unit/tap.h"
 #include "tests/unit/world_fixture.h"
 
@@ -17,8 +17,11 @@ static void sample_rank(struct fx *x, int i, long long from, int n, const char *
 {
     rp_buf_fini(&x->telemetry_of[i]);
     for (int k = 0; k < n; k++)
-        rp_buf_printf(&x->telemetry_of[i], "{\"clock_sm_hz\":%d,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":%d,\"throttle\":[%s]}\n",
-                      1500000000 + i * 1000000, k, from + k * 100000100ll, WATTS(i) * 1000, 50 + i + k % 3, k % 2 ? throttle : "");
+        rp_buf_printf(
+            &x->telemetry_of[i],
+            "{\"clock_sm_hz\":%d,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":%d,\"throttle\":[%s]}\n",
+            1500000000 + i * 1000000, k, from + k * 100000100ll, WATTS(i) * 1000, 50 + i + k % 3,
+            k % 2 ? throttle : "");
 }
 
 /* Every time of a list of records on a clock that is ahead. */
@@ -26,7 +29,9 @@ static void move_clock(struct rp_buf *steps, long long by)
 {
     struct rp_buf out = {0};
     for (const char *at = steps->data; *at; at++) {
-        const char *key = strncmp(at, "\"start_ns\":", 11) == 0 ? "\"start_ns\":" : strncmp(at, "\"end_ns\":", 9) == 0 ? "\"end_ns\":" : NULL;
+        const char *key = strncmp(at, "\"start_ns\":", 11) == 0 ? "\"start_ns\":"
+                          : strncmp(at, "\"end_ns\":", 9) == 0  ? "\"end_ns\":"
+                                                                : NULL;
         if (!key) {
             rp_buf_add(&out, at, 1);
             continue;
@@ -103,8 +108,9 @@ TEST(what_the_samples_of_a_rank_show_names_it)
     {
         RP_VERIFICATION v = {0};
         CHECK(verify_it(&v, "throttled", &err) == 0, "%s", err.msg);
-        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_NOTE && strstr(v.check[RP_CHECK_telemetry].text, "rank 2: hw_slowdown in 50 %"), "%s",
-              v.check[RP_CHECK_telemetry].text);
+        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_NOTE &&
+                  strstr(v.check[RP_CHECK_telemetry].text, "rank 2: hw_slowdown in 50 %"),
+              "%s", v.check[RP_CHECK_telemetry].text);
         const struct rp_telemetry_figures *is = x.doc->figures.telemetry;
         CHECK(is->throttle_n == 1 && strcmp(is->throttle[0].reason, "hw_slowdown") == 0 &&
                   is->throttle[0].share == 0.125,
@@ -117,8 +123,9 @@ TEST(what_the_samples_of_a_rank_show_names_it)
     {
         RP_VERIFICATION v = {0};
         CHECK(verify_it(&v, "one lacks it", &err) == 0, "%s", err.msg);
-        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_WARNING && strstr(v.check[RP_CHECK_telemetry].text, "rank 3 "), "%s",
-              v.check[RP_CHECK_telemetry].text);
+        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_WARNING &&
+                  strstr(v.check[RP_CHECK_telemetry].text, "rank 3 "),
+              "%s", v.check[RP_CHECK_telemetry].text);
         CHECK(isnan(x.doc->figures.telemetry->energy_j), "the energy of three of four devices");
     }
     fx_again(&x);
@@ -129,8 +136,9 @@ TEST(what_the_samples_of_a_rank_show_names_it)
     {
         RP_VERIFICATION v = {0};
         (void)!verify_it(&v, "idle", &err);
-        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_NOTE && strstr(v.check[RP_CHECK_telemetry].text, "of rank 1"), "%s",
-              v.check[RP_CHECK_telemetry].text);
+        CHECK(v.check[RP_CHECK_telemetry].state == RP_CHECK_NOTE &&
+                  strstr(v.check[RP_CHECK_telemetry].text, "of rank 1"),
+              "%s", v.check[RP_CHECK_telemetry].text);
     }
 }
 
@@ -181,14 +189,16 @@ TEST(lines_of_all_ranks_are_bounded)
         int64_t most;
     } cases[] = {{1, 8192}, {8, 8192}, {9, 4096}, {16, 4096}, {32, 2048}, {1000, 64}, {9999, 64}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        CHECK(rp_telemetry_most(cases[i].ranks) == cases[i].most, "%d ranks keep %lld lines", cases[i].ranks, (long long)rp_telemetry_most(cases[i].ranks));
+        CHECK(rp_telemetry_most(cases[i].ranks) == cases[i].most, "%d ranks keep %lld lines", cases[i].ranks,
+              (long long)rp_telemetry_most(cases[i].ranks));
     for (int n = 64; n < 66; n++) {
         struct rp_telemetry t;
         struct rp_err err = {0};
         RP_BUF lines = {0};
         for (int k = 0; k < n; k++)
             rp_buf_printf(&lines, "{\"n\":%d,\"ns\":%d,\"power_mw\":300000,\"throttle\":[]}\n", k, 5000 + 100 * k);
-        int failed = rp_telemetry_parse(&t, RP_OF_RANK(999, ".telemetry.jsonl"), rp_telemetry_most(1000), lines.data, lines.size, &err) < 0;
+        int failed = rp_telemetry_parse(&t, RP_OF_RANK(999, ".telemetry.jsonl"), rp_telemetry_most(1000), lines.data,
+                                        lines.size, &err) < 0;
         CHECK(failed == (n > 64) && (!failed || err.code == RP_MISMATCH), "%d lines: %s", n, err.msg);
         if (!failed)
             rp_telemetry_fini(&t);

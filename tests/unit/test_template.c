@@ -64,9 +64,12 @@ TEST(last_cell_is_wrapped_below_its_beginning)
     check_wrapped(__LINE__, 9, "a\tone two three\n", "a  one\n   two\n   three\n");
     check_wrapped(__LINE__, 0, "a\tone two three\n", "a  one two three\n");
     check_wrapped(__LINE__, 10, "one two three four\nx\n", "one two\n  three\n  four\nx\n");
-    check_wrapped(__LINE__, 8, "name of it\tone two\n", "name of it  one\n    two\n"); /* its column is too far to the right */
+    /* its column is too far to the right */
+    check_wrapped(__LINE__, 8, "name of it\tone two\n", "name of it  one\n    two\n");
     check_wrapped(__LINE__, 4, "unbreakable x\n", "unbreakable\n  x\n");
-    check_wrapped(__LINE__, 7, "\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4 b\n", "\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4\n  b\n"); /* characters, not bytes */
+    /* characters, not bytes */
+    check_wrapped(__LINE__, 7, "\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4 b\n",
+                  "\u00e4\u00e4\u00e4 \u00e4\u00e4\u00e4\n  b\n");
 }
 
 TEST(interval_of_equal_ends_is_one_number)

@@ -1,5 +1,5 @@
-/* Time stamps: requests and responses in any form. tests/unit/test_timestamps.c has them in bundles, tests/cli/sign/timestamp.sh the `openssl ts`
- * command as authority. */
+/* Time stamps: requests and responses in any form. tests/unit/test_timestamps.c has them in bundles,
+ * tests/cli/sign/timestamp.sh the `openssl ts` command as authority. */
 /* exhaustive */
 #include "tests/unit/scratch.h"
 #include "tests/unit/tsa_fixture.h"
@@ -38,7 +38,8 @@ static enum rp_code read_stamp(struct rp_timestamp *t, const struct rp_buf *resp
     return rp_timestamp_read(t, response->data, response->size, &statement, err) == 0 ? RP_OK : err->code;
 }
 
-static enum rp_code check_stamp(const struct rp_timestamp *t, const struct rp_buf *response, const struct rp_tsa_ca *ca, struct rp_err *err)
+static enum rp_code check_stamp(const struct rp_timestamp *t, const struct rp_buf *response, const struct rp_tsa_ca *ca,
+                                struct rp_err *err)
 {
     *err = (struct rp_err){0};
     return rp_timestamp_check(t, response->data, response->size, ca, err) == 0 ? RP_OK : err->code;
@@ -50,7 +51,8 @@ TEST(a_request_asks_for_the_digest_of_the_statement)
     struct rp_err err = {0};
     char hex[RP_SHA256_HEX + 2];
     unsigned char digest[32];
-    CHECK(rp_timestamp_request(&one, &statement, &err) == 0 && rp_timestamp_request(&two, &statement, &err) == 0, "%s", err.msg);
+    CHECK(rp_timestamp_request(&one, &statement, &err) == 0 && rp_timestamp_request(&two, &statement, &err) == 0, "%s",
+          err.msg);
     CHECK(!rp_buf_is(&one, two.data, two.size), "the nonce is not random");
     const unsigned char *p = (const unsigned char *)one.data;
     TS_REQ *r = d2i_TS_REQ(NULL, &p, (long)one.size);
@@ -75,8 +77,9 @@ TEST(tokens_are_read_and_checked)
         TSA a = {0};
         tsa_make(&a, (struct tsa_kind){.key = keys[i % 2], .until = TSA_DAY}); /* has expired since */
         RP_TSA_CA *ca = ca_of(&a);
-        stamp(&response, &a, &statement, (struct tsa_stamp){.usec = 250000, .digits = 2, .accuracy_s = i, .accuracy_ms = 5 * i, .accuracy_us = i,
-                                                           .signer = i < 2 ? EVP_sha256() : EVP_sha512(), .chain = i > 1});
+        stamp(&response, &a, &statement,
+              (struct tsa_stamp){.usec = 250000, .digits = 2, .accuracy_s = i, .accuracy_ms = 5 * i, .accuracy_us = i,
+                                 .signer = i < 2 ? EVP_sha256() : EVP_sha512(), .chain = i > 1});
         CHECK(read_stamp(&t, &response, &err) == RP_OK, "%s", err.msg);
         CHECK(t.time_ns == TSA_T0 * SECOND + SECOND / 4, "%lld", (long long)t.time_ns);
         CHECK(t.accuracy_ns == (i ? i * (SECOND + 5001000) : -1), "%lld", (long long)t.accuracy_ns);
@@ -137,7 +140,8 @@ TEST(a_token_about_something_else_is_refused)
 /* OpenSSL makes no token with a certificate that is not for it: such a one takes the place of the right one. */
 TEST(certificates_that_are_not_for_time_stamps_are_refused)
 {
-    static const char *const usages[] = {"critical,serverAuth", "timeStamping", "critical,timeStamping,codeSigning", ""};
+    static const char *const usages[] = {"critical,serverAuth", "timeStamping", "critical,timeStamping,codeSigning",
+                                         ""};
     TSA a = {0};
     tsa_make(&a, (struct tsa_kind){.key = "EC"});
     for (size_t i = 0; i < sizeof usages / sizeof *usages; i++) {
@@ -155,7 +159,8 @@ TEST(certificates_that_are_not_for_time_stamps_are_refused)
     }
 }
 
-/* For the authority, before the first digest is fetched: base/openssl.c leaves out the table by which it would get its number. */
+/* For the authority, before the first digest is fetched: base/openssl.c leaves out the table by which it would get its
+ * number. */
 __attribute__((constructor)) static void know_sha1(void)
 {
     EVP_add_digest(EVP_sha1());
@@ -262,8 +267,8 @@ static void bend_no_zone(TS_TST_INFO *info)
 
 TEST(contents_that_no_token_has_are_refused)
 {
-    static void (*const bends[])(TS_TST_INFO *) = {bend_extension, bend_version, bend_serial, bend_accuracy, bend_too_early, bend_too_late, bend_no_day,
-                                                   bend_no_zone};
+    static void (*const bends[])(TS_TST_INFO *) = {bend_extension, bend_version,  bend_serial, bend_accuracy,
+                                                   bend_too_early, bend_too_late, bend_no_day, bend_no_zone};
     RP_BUF request = {0};
     struct rp_err err = {0};
     TSA a = {0};
@@ -374,8 +379,8 @@ TEST(nothing_cut_off_is_accepted)
     REFUSED(read_stamp(&t, &response, &err) == RP_MALFORMED, err.msg);
 }
 
-/* What is signed cannot change; the status, and certificates that are not the signer's, can without a word about the time. With LONG=1 each
- * bit, else every seventh. */
+/* What is signed cannot change; the status, and certificates that are not the signer's, can without a word about the
+ * time. With LONG=1 each bit, else every seventh. */
 TEST(no_flipped_bit_changes_what_a_token_says)
 {
     struct rp_timestamp was, t;
@@ -390,7 +395,8 @@ TEST(no_flipped_bit_changes_what_a_token_says)
     for (size_t bit = 0; bit < 8 * response.size; bit += tap_long() ? 1 : 7) {
         response.data[bit / 8] = (char)(response.data[bit / 8] ^ 1 << bit % 8);
         if (read_stamp(&t, &response, &err) != RP_OK || check_stamp(&t, &response, ca, &err) != RP_OK) {
-            CHECK(*err.msg && rp_plain_size(err.msg, strlen(err.msg), 0) == strlen(err.msg), "bit %zu: %s", bit, err.msg);
+            CHECK(*err.msg && rp_plain_size(err.msg, strlen(err.msg), 0) == strlen(err.msg), "bit %zu: %s", bit,
+                  err.msg);
             refused++;
         } else {
             CHECK(memcmp(&t, &was, sizeof t) == 0, "bit %zu", bit);
@@ -423,5 +429,6 @@ TEST(ca_files_are_read_strictly)
     struct rp_timestamp t;
     RP_BUF response = {0};
     stamp(&response, &a, &statement, (struct tsa_stamp){0});
-    CHECK(read_stamp(&t, &response, &err) == RP_OK && ca && check_stamp(&t, &response, ca, &err) == RP_OK, "%s", err.msg);
+    CHECK(read_stamp(&t, &response, &err) == RP_OK && ca && check_stamp(&t, &response, ca, &err) == RP_OK, "%s",
+          err.msg);
 }

@@ -4,7 +4,8 @@
 
 #include "sign/timestamp.h"
 
-#define AFTER (1790000000 + 7200ll) /* the run of the fixture, and the clock of whoever runs this, are earlier and later */
+/* the run of the fixture, and the clock of whoever runs this, are earlier and later */
+#define AFTER (1790000000 + 7200ll)
 #define SECOND 1000000000ll
 
 static void make_authority(struct tsa *t)
@@ -47,13 +48,15 @@ static struct rp_tsa_ca *ca_of(const struct tsa *t)
 }
 
 /* Verifies "stamped"; the caller frees *v. */
-static void verify_with(struct rp_verification *v, const struct rp_tsa_ca *ca, enum rp_check_state state, enum rp_code code)
+static void verify_with(struct rp_verification *v, const struct rp_tsa_ca *ca, enum rp_check_state state,
+                        enum rp_code code)
 {
     struct rp_verify_opts o = {.tsa_ca = ca};
     struct rp_err err = {0};
     RP_FREE char *path = fx_path("stamped");
     int rc = rp_verify(v, path, &o, &err);
-    CHECK(v->check[RP_CHECK_timestamps].state == state, "%s: %s", rp_check_state_name(v->check[RP_CHECK_timestamps].state), err.msg);
+    CHECK(v->check[RP_CHECK_timestamps].state == state, "%s: %s",
+          rp_check_state_name(v->check[RP_CHECK_timestamps].state), err.msg);
     CHECK((rc < 0) == (code != RP_OK) && err.code == code, "%s: %s", rp_code_name(err.code), err.msg);
     SAID(v->check[RP_CHECK_timestamps].text);
 }

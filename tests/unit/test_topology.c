@@ -1,4 +1,5 @@
-/* The topology probe: the published matrices of three machines, the layouts of nvidia-smi, and hwloc with hostile surroundings. */
+/* The topology probe: the published matrices of three machines, the layouts of nvidia-smi, and hwloc with hostile
+ * surroundings. */
 #include "base/json.h"
 #include "capture/topology/pci.h"
 #include "capture/topology/topo_matrix.h"
@@ -135,20 +136,25 @@ TEST(layouts_by_driver)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         RP_BUF text = {0};
         int numbered = cases[i].driver[0] == '5';
-        RP_FREE char *json = rp_asprintf(
-            "{'probes': {'nvidia': {'version': {'state': 'ok', 'value': '%s'}}, 'topology': {'matrix': {"
-            "'columns': {'state': 'ok', 'value': ['GPU0', 'GPU1', 'mlx5_0']}, 'cpu_affinity': {'state': 'ok', 'value': ['0-3', '4-7']},"
-            "'numa_affinity': {'state': 'ok', 'value': ['0', 'N/A']}, 'gpu_numa_id': {'state': 'ok', 'value': ['N/A', 'N/A']},"
-            "'rows': {'GPU0': {'state': 'ok', 'value': ['X', 'NV4', 'NODE']}, 'GPU1': {'state': 'ok', 'value': ['NV4', 'X', 'SYS']},"
-            "'mlx5_0': {'state': 'ok', 'value': ['NODE', 'SYS', 'X']}}}}}}",
-            cases[i].driver);
+        RP_FREE char *json =
+            rp_asprintf("{'probes': {'nvidia': {'version': {'state': 'ok', 'value': '%s'}}, 'topology': {'matrix': {"
+                        "'columns': {'state': 'ok', 'value': ['GPU0', 'GPU1', 'mlx5_0']}, 'cpu_affinity': {'state': "
+                        "'ok', 'value': ['0-3', '4-7']},"
+                        "'numa_affinity': {'state': 'ok', 'value': ['0', 'N/A']}, 'gpu_numa_id': {'state': 'ok', "
+                        "'value': ['N/A', 'N/A']},"
+                        "'rows': {'GPU0': {'state': 'ok', 'value': ['X', 'NV4', 'NODE']}, 'GPU1': {'state': 'ok', "
+                        "'value': ['NV4', 'X', 'SYS']},"
+                        "'mlx5_0': {'state': 'ok', 'value': ['NODE', 'SYS', 'X']}}}}}}",
+                        cases[i].driver);
         for (char *quote; (quote = strchr(json, '\''));)
             *quote = '"';
         RP_JSON *env = json_loads(json, 0, NULL);
         CHECK(env != NULL, "the document");
         rp_topo_matrix_text(&text, env);
-        CHECK(text.data && strncmp(text.data + 1, cases[i].text, strlen(cases[i].text)) == 0, "%s:\n%s", cases[i].driver, text.data);
-        const char *legend = text.data + 1 + strlen(cases[i].text), *last = "of # NVLinks\n", *end = strstr(legend, last);
+        CHECK(text.data && strncmp(text.data + 1, cases[i].text, strlen(cases[i].text)) == 0, "%s:\n%s",
+              cases[i].driver, text.data);
+        const char *legend = text.data + 1 + strlen(cases[i].text), *last = "of # NVLinks\n",
+                   *end = strstr(legend, last);
         CHECK(strncmp(legend, "\nLegend:\n\n  X    = Self\n", 24) == 0 && end, "%s: no legend", cases[i].driver);
         CHECK_STR(end + strlen(last), numbered ? "\nNIC Legend:\n\n  NIC0: mlx5_0\n\n" : "");
     }
@@ -164,15 +170,16 @@ TEST(where_devices_meet)
         int b_node;
         const char *relation;
     } cases[] = {
+        /* a longer name of a bridge is another one */
         {"pci0000:00/0000:00:05.0", 0, "pci0000:00/0000:00:06.0", 0, "PHB"}, /* a virtual machine */
         {BRIDGE "0000:3b:00.0", 0, BRIDGE "0000:3b:00.1", 0, "PIX"},         /* two ports of one card */
         {BRIDGE "0000:3b:00.0", 0, BRIDGE "0000:3b:00.0", 0, "PIX"},         /* two names of one function */
         {BRIDGE "0000:3b:00.0/0000:3c:08.0/0000:3d:00.0", 0, BRIDGE "0000:3b:00.0/0000:3c:0c.0/0000:3e:00.0", 0, "PIX"},
-        {BRIDGE "0000:3b:00.0/0000:3c:08.0/0000:3d:00.0/0000:3e:04.0/0000:3f:00.0", 0, BRIDGE "0000:3b:00.0/0000:3c:0c.0/0000:41:00.0", 0,
-         "PXB"},
+        {BRIDGE "0000:3b:00.0/0000:3c:08.0/0000:3d:00.0/0000:3e:04.0/0000:3f:00.0", 0,
+         BRIDGE "0000:3b:00.0/0000:3c:0c.0/0000:41:00.0", 0, "PXB"},
         {BRIDGE "0000:3b:00.0", 0, "pci0000:3a/0000:3a:01.0/0000:40:00.0", 0, "PHB"},
         {BRIDGE "0000:3b:00.0", 1, "pci0000:3b/0000:3b:00.0/0000:3c:00.0", 1, "NODE"},
-        {BRIDGE "0000:3b:00.0", 1, "pci0000:3a1/0000:3a:00.0/0000:3b:00.0", 1, "NODE"}, /* a longer name of a bridge is another one */
+        {BRIDGE "0000:3b:00.0", 1, "pci0000:3a1/0000:3a:00.0/0000:3b:00.0", 1, "NODE"},
         {BRIDGE "0000:3b:00.0", 0, "pci0000:85/0000:85:00.0/0000:86:00.0", 1, "SYS"},
         {BRIDGE "0000:3b:00.0", -1, "pci0000:85/0000:85:00.0/0000:86:00.0", 1, NULL},
         {NULL, 0, BRIDGE "0000:3b:00.0", 0, NULL},
@@ -188,7 +195,8 @@ TEST(where_devices_meet)
     CHECK_STR(out, "0000:3b:00.0");
     CHECK(rp_pci_address(out, "10000:e1:00.0") == 0, "a large domain");
     CHECK_STR(out, "10000:e1:00.0");
-    CHECK(rp_pci_address(out, "0000:3b:00.0x") < 0 && rp_pci_address(out, "0000:3b:00.8") < 0 && rp_pci_address(out, "../../etc") < 0,
+    CHECK(rp_pci_address(out, "0000:3b:00.0x") < 0 && rp_pci_address(out, "0000:3b:00.8") < 0 &&
+              rp_pci_address(out, "../../etc") < 0,
           "no address");
 }
 
@@ -211,7 +219,8 @@ TEST(devices_of_interest)
                                          {"pcie_width", expected[i].width},
                                          {"pcie_width_max", expected[i].width_max}};
         for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++) {
-            const json_t *value = json_object_get(json_object_get(json_object_get(all, expected[i].address), fields[k][0]), "value");
+            const json_t *value =
+                json_object_get(json_object_get(json_object_get(all, expected[i].address), fields[k][0]), "value");
             RP_FREE char *text = json_dumps(value, JSON_ENCODE_ANY);
             CHECK(text && strcmp(text, fields[k][1]) == 0, "%s.%s: %s", expected[i].address, fields[k][0], text);
         }
@@ -236,9 +245,10 @@ static json_t *capture_recorded(const char *text, size_t size, int identify, str
 {
     const char *root = scratch_new();
     struct rp_err err;
-    static const char live[] =
-        "{\"schema\": \"repro-record/1\", \"salt\": \"000102030405060708090a0b0c0d0e0f\", \"states\": {}, \"answers\": {}}\n";
-    RP_FREE char *dir = rp_asprintf("%s/.repro", root), *file = rp_asprintf("%s/hwloc.xml", dir), *state = rp_asprintf("%s/live.json", dir);
+    static const char live[] = "{\"schema\": \"repro-record/1\", \"salt\": \"000102030405060708090a0b0c0d0e0f\", "
+                               "\"states\": {}, \"answers\": {}}\n";
+    RP_FREE char *dir = rp_asprintf("%s/.repro", root), *file = rp_asprintf("%s/hwloc.xml", dir),
+                 *state = rp_asprintf("%s/live.json", dir);
     CHECK(mkdir(dir, 0755) == 0 && rp_write_file(file, text, size, 0644, &err) == 0 &&
               rp_write_file(state, live, sizeof live - 1, 0644, &err) == 0,
           "no record");
@@ -266,22 +276,25 @@ static char *with_interfaces(const char *xml)
 /* Two sockets of twelve cores with two threads each, numbered as Linux does, with infos of every kind. */
 static char *two_sockets(void)
 {
-    static const char *const planted[][2] = {{"HostName", "secret-host"},    {"DMIProductSerial", "secret-serial"},
-                                             {"Address", "secret-mac"},      {"NodeGUID", "secret-guid"},
-                                             {"LinuxCgroup", "/secret-pod"}, {"SerialNumber", "secret-disk"},
-                                             {"SomethingNew", "secret-new"}, {"CPUModel", "Intel(R) Xeon(R) Gold 5118 CPU @ 2.30GHz"}};
+    static const char *const planted[][2] = {
+        {"HostName", "secret-host"},    {"DMIProductSerial", "secret-serial"},
+        {"Address", "secret-mac"},      {"NodeGUID", "secret-guid"},
+        {"LinuxCgroup", "/secret-pod"}, {"SerialNumber", "secret-disk"},
+        {"SomethingNew", "secret-new"}, {"CPUModel", "Intel(R) Xeon(R) Gold 5118 CPU @ 2.30GHz"}};
     hwloc_topology_t t;
     char *xml = NULL, *copy = NULL;
     int size;
     if (hwloc_topology_init(&t) < 0 ||
         hwloc_topology_set_synthetic(
             t, "pack:2 [numa(memory=206158430208)] l3:1(size=17301504) core:12 l2:1(size=1048576) l1d:1(size=32768) "
-               "pu:2(indexes=0,24,1,25,2,26,3,27,4,28,5,29,6,30,7,31,8,32,9,33,10,34,11,35,12,36,13,37,14,38,15,39,16,40,17,"
+               "pu:2(indexes=0,24,1,25,2,26,3,27,4,28,5,29,6,30,7,31,8,32,9,33,10,34,11,35,12,36,13,37,14,38,15,39,16,"
+               "40,17,"
                "41,18,42,19,43,20,44,21,45,22,46,23,47)") < 0 ||
         hwloc_topology_load(t) < 0)
         return NULL;
     for (size_t i = 0; i < sizeof planted / sizeof *planted; i++)
-        hwloc_obj_add_info(i % 2 ? hwloc_get_root_obj(t) : hwloc_get_obj_by_type(t, HWLOC_OBJ_PACKAGE, 1), planted[i][0], planted[i][1]);
+        hwloc_obj_add_info(i % 2 ? hwloc_get_root_obj(t) : hwloc_get_obj_by_type(t, HWLOC_OBJ_PACKAGE, 1),
+                           planted[i][0], planted[i][1]);
     if (hwloc_topology_export_xmlbuffer(t, &xml, &size, 0) == 0)
         copy = with_interfaces(xml);
     hwloc_free_xmlbuffer(t, xml);
@@ -294,16 +307,21 @@ TEST(recorded_machine_of_two_sockets)
     RP_FREE char *given = two_sockets();
     RP_BUF xml = {0}, again = {0}, clear = {0};
     CHECK(given != NULL, "hwloc makes no synthetic machine");
-    RP_JSON *env = capture_recorded(given, strlen(given), 0, &xml), *second = capture_recorded(xml.data, xml.size, 0, &again);
+    RP_JSON *env = capture_recorded(given, strlen(given), 0, &xml),
+            *second = capture_recorded(xml.data, xml.size, 0, &again);
     RP_JSON *open = capture_recorded(given, strlen(given), 1, &clear);
     /* the machine, 2 each of packages, nodes and L3, 24 each of cores, L2 and L1, 48 threads, 2 interfaces */
-    CHECK(number_at(env, "objects") == 1 + 3 * 2 + 3 * 24 + 48 + 2, "%lld objects", (long long)number_at(env, "objects"));
-    CHECK(strstr(given, "secret") && !strstr(xml.data, "secret"), "a name, address or serial number stays: %s", strstr(xml.data, "secret"));
+    CHECK(number_at(env, "objects") == 1 + 3 * 2 + 3 * 24 + 48 + 2, "%lld objects",
+          (long long)number_at(env, "objects"));
+    CHECK(strstr(given, "secret") && !strstr(xml.data, "secret"), "a name, address or serial number stays: %s",
+          strstr(xml.data, "secret"));
     CHECK(strstr(xml.data, "Gold 5118"), "the model is gone");
     CHECK(strstr(xml.data, "name=\"eth7\"") && strstr(xml.data, "name=\"if-"), "an interface is gone");
-    CHECK(strstr(clear.data, "secret-vpn") && strstr(clear.data, "secret-host") && strstr(clear.data, "secret-serial"), "--identify keeps them");
+    CHECK(strstr(clear.data, "secret-vpn") && strstr(clear.data, "secret-host") && strstr(clear.data, "secret-serial"),
+          "--identify keeps them");
     CHECK(xml.size == again.size && memcmp(xml.data, again.data, xml.size) == 0, "read again it is another document");
-    CHECK(json_equal(json_object_get(env, "probes"), json_object_get(second, "probes")), "read again it has other values");
+    CHECK(json_equal(json_object_get(env, "probes"), json_object_get(second, "probes")),
+          "read again it has other values");
 }
 
 /* Nothing that the caller's environment says is asked by hwloc. */
@@ -328,7 +346,8 @@ TEST(environment_of_hwloc_is_ignored)
     }
     CHECK(number_at(before, "objects") > sysconf(_SC_NPROCESSORS_ONLN), "objects");
     CHECK(json_equal(json_object_get(before, "probes"), json_object_get(after, "probes")), "values differ");
-    CHECK(plain.size && plain.size == disturbed.size && memcmp(plain.data, disturbed.data, plain.size) == 0, "the XML differs");
+    CHECK(plain.size && plain.size == disturbed.size && memcmp(plain.data, disturbed.data, plain.size) == 0,
+          "the XML differs");
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     CHECK(strlen(host) < 6 || !strstr(plain.data, host), "the host's name '%s' is in the XML", host);
@@ -353,6 +372,7 @@ TEST(hostile_xml)
             text[rand_r(&seed) % (unsigned)size] = "<>\"/=0x9-,"[rand_r(&seed) % 10];
         RP_JSON *env = capture_recorded(text, i % 5 ? size : (size_t)rand_r(&seed) % size, 0, NULL);
         const char *state = json_string_value(json_object_get(rp_json_at(env, "probes/topology/objects"), "state"));
-        CHECK(state && (strcmp(state, "ok") == 0 || strcmp(state, "error") == 0 || strcmp(state, "absent") == 0), "mutation %d", i);
+        CHECK(state && (strcmp(state, "ok") == 0 || strcmp(state, "error") == 0 || strcmp(state, "absent") == 0),
+              "mutation %d", i);
     }
 }

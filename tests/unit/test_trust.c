@@ -39,16 +39,19 @@ TEST(attacks_on_the_files_of_the_store)
     CHECK(rp_trust_add("zoe", NULL, k, &err) == 0 && find(name, until, &err) == 1, "%s", err.msg);
     static const mode_t modes[] = {0664, 0646, 0666};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        CHECK(chmod(entry, modes[i]) == 0 && rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_USAGE, "mode %04o: %s", modes[i],
-              err.msg);
+        CHECK(chmod(entry, modes[i]) == 0 && rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_USAGE,
+              "mode %04o: %s", modes[i], err.msg);
         CHECK(find(name, until, &err) < 0 && !*name, "mode %04o: found", modes[i]);
         CHECK(strstr(err.msg, "chmod go-w") && strstr(err.msg, entry), "%s", err.msg);
     }
-    CHECK(chmod(entry, 0644) == 0 && chmod(dir, 0775) == 0 && find(name, until, &err) < 0 && strstr(err.msg, "chmod go-w"), "%s", err.msg);
+    CHECK(chmod(entry, 0644) == 0 && chmod(dir, 0775) == 0 && find(name, until, &err) < 0 &&
+              strstr(err.msg, "chmod go-w"),
+          "%s", err.msg);
     CHECK(rp_trust_add("zoe", NULL, k, &err) < 0 && err.code == RP_USAGE, "added where others can replace it");
     CHECK(chmod(dir, 01777) == 0 && find(name, until, &err) == 1, "sticky: %s", err.msg);
     CHECK(chmod(dir, 0755) == 0 && rename(entry, aside) == 0 && symlink(aside, entry) == 0, "%s", entry);
-    CHECK(find(name, until, &err) < 0 && rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_USAGE, "a link was followed");
+    CHECK(find(name, until, &err) < 0 && rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_USAGE,
+          "a link was followed");
     CHECK(rp_trust_resolve(print, aside, &err) == 0, "a file named by the user: %s", err.msg);
     CHECK(unlink(entry) == 0, "%s", entry);
 }
@@ -64,11 +67,15 @@ TEST(a_key_is_believed_until_its_day_is_over)
     CHECK(rp_trust_add("zoe", today, k, &err) == 0, "%s", err.msg); /* or it is midnight */
     CHECK(find(name, until, &err) == 1 && strcmp(name, "zoe") == 0 && strcmp(until, today) == 0, "%s %s", name, until);
     CHECK(rp_trust_resolve(print, "zoe", &err) == 0, "%s", err.msg);
-    CHECK(rp_trust_add("zoe", NULL, k, &err) == 0 && find(name, until, &err) == 1 && !*until, "the day is not taken away: %s", until);
-    CHECK(rp_trust_add("zoe", "9999-12-31", k, &err) == 0 && find(name, until, &err) == 1 && strcmp(until, "9999-12-31") == 0, "%s", until);
+    CHECK(rp_trust_add("zoe", NULL, k, &err) == 0 && find(name, until, &err) == 1 && !*until,
+          "the day is not taken away: %s", until);
+    CHECK(rp_trust_add("zoe", "9999-12-31", k, &err) == 0 && find(name, until, &err) == 1 &&
+              strcmp(until, "9999-12-31") == 0,
+          "%s", until);
 
     write_entry("zoe", "2001-09-11", "zoe");
-    CHECK(find(name, until, &err) == 0 && strcmp(name, "zoe") == 0 && strcmp(until, "2001-09-11") == 0, "%s %s", name, until);
+    CHECK(find(name, until, &err) == 0 && strcmp(name, "zoe") == 0 && strcmp(until, "2001-09-11") == 0, "%s %s", name,
+          until);
     REFUSED(rp_trust_resolve(print, "zoe", &err) < 0 && err.code == RP_SIGNATURE, err.msg);
     RP_FREE char *entry = fx_path("repro/trust/zoe.pem");
     REFUSED(rp_trust_resolve(print, entry, &err) < 0 && err.code == RP_SIGNATURE, err.msg); /* by its path */
@@ -77,13 +84,16 @@ TEST(a_key_is_believed_until_its_day_is_over)
     rp_trust_list_fini(&list);
     write_entry("zoe2", "never", "zoe"); /* under another name it is believed */
     CHECK(find(name, until, &err) == 1 && strcmp(name, "zoe2") == 0, "%s", name);
-    CHECK(rp_trust_remove("zoe2", &err) == 0 && rp_trust_remove("zoe2", &err) < 0 && err.code == RP_USAGE, "%s", err.msg);
+    CHECK(rp_trust_remove("zoe2", &err) == 0 && rp_trust_remove("zoe2", &err) < 0 && err.code == RP_USAGE, "%s",
+          err.msg);
     CHECK(rp_trust_remove("../trust/zoe", &err) < 0 && err.code == RP_USAGE, "%s", err.msg);
     CHECK(rp_trust_remove("zoe", &err) == 0 && find(name, until, &err) == 0 && !*name, "still there");
-    static const char *const no_days[] = {"", "2027", "2027-02-29", "2027-13-01", "2027-00-10", "2027-01-32", "2027-1-1", "27-01-01", "2027-06-30 ",
-                                          "2027/06/30", "2001-01-01"};
+    static const char *const no_days[] = {"",           "2027",     "2027-02-29", "2027-13-01",  "2027-00-10",
+                                          "2027-01-32", "2027-1-1", "27-01-01",   "2027-06-30 ", "2027/06/30",
+                                          "2001-01-01"};
     for (size_t i = 0; i < sizeof no_days / sizeof *no_days; i++)
-        CHECK(rp_trust_add("zoe", no_days[i], k, &err) < 0 && err.code == RP_USAGE, "'%s' was taken as a day", no_days[i]);
+        CHECK(rp_trust_add("zoe", no_days[i], k, &err) < 0 && err.code == RP_USAGE, "'%s' was taken as a day",
+              no_days[i]);
     CHECK(rp_trust_add("zoe.pub", NULL, k, &err) < 0, "a name that reads as a file");
 }
 

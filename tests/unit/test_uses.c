@@ -1,4 +1,5 @@
-/* What a backend says of calls that a run will make: what it supports, the memory it needs, and what a refusal names. */
+/* What a backend says of calls that a run will make: what it supports, the memory it needs, and what a refusal
+ * names. */
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/needs.h"
 #include "tests/unit/tap.h"
@@ -25,7 +26,8 @@ static int ask_cpu(struct rp_op_use u, struct rp_err *err)
 
 static struct rp_op_use sized(enum rp_op op)
 {
-    return (struct rp_op_use){.op = op, .rows = 4096, .width = 768, .depth = 3072, .batch = 32, .seq = 128, .heads = 12, .head_dim = 64};
+    return (struct rp_op_use){
+        .op = op, .rows = 4096, .width = 768, .depth = 3072, .batch = 32, .seq = 128, .heads = 12, .head_dim = 64};
 }
 
 TEST(every_operation_is_supported_in_its_types_and_no_other)
@@ -42,12 +44,15 @@ TEST(every_operation_is_supported_in_its_types_and_no_other)
             u.dtype = types[t];
             int computes = (int)(rp_op_info[op].types >> types[t] & 1), on_cpu = ask_cpu(u, &e),
                 on_gpu = rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &f);
-            CHECK((on_cpu == 0) == computes && (on_gpu == 0) == computes, "%s in %s", rp_op_info[op].name, rp_dtype_name(types[t]));
+            CHECK((on_cpu == 0) == computes && (on_gpu == 0) == computes, "%s in %s", rp_op_info[op].name,
+                  rp_dtype_name(types[t]));
             CHECK(computes == (types[t] == RP_F32), "%s in %s", rp_op_info[op].name, rp_dtype_name(types[t]));
             if (computes)
                 continue;
             CHECK(e.code == RP_UNAVAILABLE && f.code == RP_UNAVAILABLE, "codes %d, %d", e.code, f.code);
-            CHECK(strstr(e.msg, rp_op_info[op].name) == e.msg && strstr(e.msg, rp_dtype_name(types[t])) && strstr(e.msg, "cpu"), "%s", e.msg);
+            CHECK(strstr(e.msg, rp_op_info[op].name) == e.msg && strstr(e.msg, rp_dtype_name(types[t])) &&
+                      strstr(e.msg, "cpu"),
+                  "%s", e.msg);
             CHECK(strstr(f.msg, "cuda"), "%s", f.msg);
         }
 }
@@ -63,7 +68,9 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
 #define AT(name) offsetof(struct rp_op_use, name)
         {{.op = RP_OP_attention_forward, .batch = 1, .seq = 1024, .heads = 1, .head_dim = 1024}, 1, AT(seq)},
         {{.op = RP_OP_attention_backward, .batch = 1, .seq = INT_MAX / 192, .heads = 1, .head_dim = 64}, 1, AT(seq)},
-        {{.op = RP_OP_attention_forward, .batch = INT_MAX / 4096, .seq = 1024, .heads = 4, .head_dim = 64}, 1, AT(batch)},
+        {{.op = RP_OP_attention_forward, .batch = INT_MAX / 4096, .seq = 1024, .heads = 4, .head_dim = 64},
+         1,
+         AT(batch)},
         {{.op = RP_OP_attention_backward, .batch = 1, .seq = 8192, .heads = 87, .head_dim = 1004}, 1, AT(heads)},
         {{.op = RP_OP_gemm, .rows = 16, .width = 8 << 20, .depth = 16}, 1, AT(width)},
         {{.op = RP_OP_gemm, .rows = 32 * 65535, .width = 32 * 32768, .depth = 1}, 1, AT(rows)},
@@ -81,7 +88,9 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
         {{.op = RP_OP_add, .rows = 1 << 30, .width = 2047}, 0, AT(width)},
         {{.op = RP_OP_adam_update, .rows = 1024, .width = INT_MAX - 4096}, 0, AT(width)},
         {{.op = RP_OP_gemm, .rows = 1, .width = 1, .depth = INT_MAX - 4096}, 0, AT(depth)},
-        {{.op = RP_OP_attention_forward, .batch = 1, .seq = 1, .heads = 1, .head_dim = (INT_MAX - 4096) / 3}, 0, AT(head_dim)},
+        {{.op = RP_OP_attention_forward, .batch = 1, .seq = 1, .heads = 1, .head_dim = (INT_MAX - 4096) / 3},
+         0,
+         AT(head_dim)},
         {{.op = RP_OP_conv_forward, .conv = {1, INT_MAX - 4096, 1, 1, 1, 1, 1, 3, 3, 1, 1, 1}}, 0, AT(conv.in_h)},
 #undef AT
     };
@@ -93,7 +102,8 @@ TEST(sizes_that_kernels_cannot_count_are_refused)
         *(int *)(void *)((char *)&u + cases[i].field) += 1;
         CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &e) < 0 && e.code == RP_UNAVAILABLE,
               "case %d: one more is supported on a GPU", i);
-        CHECK(strstr(e.msg, rp_op_info[u.op].name) == e.msg && strchr(e.msg, ';'), "case %d has no operation or no remedy: %s", i, e.msg);
+        CHECK(strstr(e.msg, rp_op_info[u.op].name) == e.msg && strchr(e.msg, ';'),
+              "case %d has no operation or no remedy: %s", i, e.msg);
         CHECK((ask_cpu(u, &e) == 0) == cases[i].cpu_can, "case %d on a CPU: %s", i, e.msg);
     }
 }
@@ -115,8 +125,10 @@ TEST(a_gpu_refuses_the_arithmetic_of_another_family)
             const struct rp_cuda_gpu other = {.capability = families[i].capability, .shared_max = 98304};
             struct rp_err e = {0};
             const int is_supported = rp_cuda_supports(&other, (enum rp_numerics)n, &u, &e) == 0;
-            CHECK(is_supported == (int)(families[i].has >> n & 1), "%s on %d: %s", rp_numerics_name((enum rp_numerics)n), other.capability, e.msg);
-            CHECK(is_supported || (e.code == RP_UNAVAILABLE && strstr(e.msg, rp_numerics_name((enum rp_numerics)n))), "%s", e.msg);
+            CHECK(is_supported == (int)(families[i].has >> n & 1), "%s on %d: %s",
+                  rp_numerics_name((enum rp_numerics)n), other.capability, e.msg);
+            CHECK(is_supported || (e.code == RP_UNAVAILABLE && strstr(e.msg, rp_numerics_name((enum rp_numerics)n))),
+                  "%s", e.msg);
         }
 }
 
@@ -127,11 +139,13 @@ TEST(a_gpu_refuses_products_of_more_chains_than_its_workspace_holds)
     struct rp_err e = {0};
     CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_bf16_tc8_0, &u, &e) == 0, "%s", e.msg);
     u.depth++;
-    CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_bf16_tc8_0, &u, &e) < 0 && strstr(e.msg, "bytes of results of a row"), "%s", e.msg);
+    CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_bf16_tc8_0, &u, &e) < 0 && strstr(e.msg, "bytes of results of a row"),
+          "%s", e.msg);
     CHECK(rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &e) == 0, "%s", e.msg);
 }
 
-/* Windows of one pixel are GEMMs; the chains of any weight gradient may be added in turns, which need the semaphores. */
+/* Windows of one pixel are GEMMs; the chains of any weight gradient may be added in turns, which need the
+ * semaphores. */
 TEST(only_convolutions_that_are_gemms_need_a_workspace)
 {
     struct rp_op_use u = {.op = RP_OP_conv_dgrad, .conv = {8, 14, 14, 256, 14, 14, 64, 1, 1, 1, 0, 0}};
@@ -150,7 +164,9 @@ TEST(a_refusal_names_operation_shape_limit_and_remedy)
     struct rp_err e = {0};
     REFUSED(rp_cuda_supports(&gpu, RP_NUMERICS_fp32_1, &u, &e) < 0, e.msg);
     u.seq = (1 << 24) + 1;
-    CHECK(ask_cpu(u, &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "16777216") && strstr(e.msg, "task.seq_length"), "%s", e.msg);
+    CHECK(ask_cpu(u, &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, "16777216") &&
+              strstr(e.msg, "task.seq_length"),
+          "%s", e.msg);
 }
 
 /* Whole huge pages of each thread: packed blocks, and planes of as many rows as are added up apart, 64 to 4096. */
@@ -186,7 +202,8 @@ TEST(processors_need_scratch_of_each_thread)
 /* Convolutions: 2 MiB of each thread, and the packed weights once for all of them. */
 TEST(processors_share_packed_weights)
 {
-    const struct rp_op_use forward = {.op = RP_OP_conv_forward, .conv = {.in_c = 512, .out_c = 512, .kernel_h = 3, .kernel_w = 3}};
+    const struct rp_op_use forward = {.op = RP_OP_conv_forward,
+                                      .conv = {.in_c = 512, .out_c = 512, .kernel_h = 3, .kernel_w = 3}};
     struct rp_op_use gradient = forward;
     size_t one = 0, many = 0;
     gradient.op = RP_OP_conv_dgrad;
@@ -194,8 +211,8 @@ TEST(processors_share_packed_weights)
         const struct rp_device_opts o = {.threads = threads};
         many = cpu()->needs(&o, &forward);
         one = threads == 1 ? many : one;
-        CHECK(many >= (size_t)threads * 2 * MIB && many >= (size_t)threads * MIB / 2 + 9 * 512 * 512 * 4, "%d threads: %zu bytes", threads,
-              many);
+        CHECK(many >= (size_t)threads * 2 * MIB && many >= (size_t)threads * MIB / 2 + 9 * 512 * 512 * 4,
+              "%d threads: %zu bytes", threads, many);
         CHECK(many <= (size_t)threads * 3 * MIB + 12 * MIB, "%d threads: %zu bytes", threads, many);
         CHECK(cpu()->needs(&o, &gradient) == many, "%d threads, as many channels", threads);
     }
@@ -216,7 +233,8 @@ TEST(gpus_need_a_workspace_behind_which_counters_lie)
         {{.op = RP_OP_attention_backward, .seq = 512}, 0},
     };
     for (int i = 0; i < COUNT(cases); i++)
-        CHECK(rp_cuda_needs(&strict, &cases[i].use) == cases[i].bytes, "case %d: %zu bytes", i, rp_cuda_needs(&strict, &cases[i].use));
+        CHECK(rp_cuda_needs(&strict, &cases[i].use) == cases[i].bytes, "case %d: %zu bytes", i,
+              rp_cuda_needs(&strict, &cases[i].use));
 }
 
 TEST(the_workspace_is_the_most_that_a_call_needs)
@@ -230,6 +248,7 @@ TEST(the_workspace_is_the_most_that_a_call_needs)
     CHECK(rp_backend_ask(cpu(), &o, use, 0, &bytes, &e) == 0 && bytes == 0, "%zu bytes", bytes);
     use[1].dtype = RP_I32;
     use[2].dtype = RP_U8;
-    CHECK(rp_backend_ask(cpu(), &o, use, COUNT(use), &bytes, &e) < 0 && strstr(e.msg, "I32"), "the first is not told: %s", e.msg);
+    CHECK(rp_backend_ask(cpu(), &o, use, COUNT(use), &bytes, &e) < 0 && strstr(e.msg, "I32"),
+          "the first is not told: %s", e.msg);
     CHECK(!rp_backend_open(cpu(), &o, use, COUNT(use), &e) && e.code == RP_UNAVAILABLE, "opened for what it cannot do");
 }

@@ -40,7 +40,8 @@ TEST(an_honest_bundle_verifies_and_the_key_decides_the_verdict)
     CHECK(rp_trust_add("../alice", NULL, k2, &err) < 0 && err.code == RP_USAGE, "a name with a slash");
 
     RP_FREE char *stored = fx_path("repro/trust/alice.pem"), *bad = fx_path("repro/trust/aaa.pem");
-    CHECK(rp_write_file(bad, "x", 1, 0644, &err) == 0, "%s", err.msg); /* says nothing of alice, and is named where that matters */
+    /* says nothing of alice, and is named where that matters */
+    CHECK(rp_write_file(bad, "x", 1, 0644, &err) == 0, "%s", err.msg);
     accept("sealed", NULL, RP_VERDICT_VERIFIED);
     CHECK(unlink(stored) == 0, "%s", stored);
     accept("sealed", NULL, RP_VERDICT_UNKNOWN_KEY);
@@ -60,10 +61,13 @@ TEST(digests_of_embedded_archives_are_those_of_their_samples)
         RP_FREE char *path = rp_asprintf(RP_FILES_EMBEDDED "%s", name);
         CHECK(rp_embedded_archive(name, &archive) == 0, "%s", name);
         rp_sha256_hex(sha256, archive.data, archive.size);
-        CHECK(rp_files_open(&files, path, ".tfrecord|.bin|-of-", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
+        CHECK(rp_files_open(&files, path, ".tfrecord|.bin|-of-", &err) == 0 &&
+                  rp_files_digest(&files, digest, &err) == 0,
+              "%s", err.msg);
         rp_files_close(&files);
         const char *listed = rp_embedded_digest(sha256);
-        CHECK(listed && strcmp(listed, digest) == 0, "%s: write {\"%s\", \"%s\"} into digests[] of data/embedded_data.c", name, sha256, digest);
+        CHECK(listed && strcmp(listed, digest) == 0,
+              "%s: write {\"%s\", \"%s\"} into digests[] of data/embedded_data.c", name, sha256, digest);
     }
     CHECK(n > 0 && !rp_embedded_digest(FX_ROOT), "%d archives", n);
 }
@@ -76,7 +80,9 @@ TEST(samples_of_an_archive_in_this_program_have_its_digest)
     char sha256[RP_SHA256_HEX], digest[RP_SHA256_HEX];
     CHECK(rp_embedded_archive("bert_sample.tar.zst", &archive) == 0, "no sample is embedded");
     rp_sha256_hex(sha256, archive.data, archive.size);
-    CHECK(rp_files_open(&files, "embedded:bert_sample.tar.zst", ".tfrecord", &err) == 0 && rp_files_digest(&files, digest, &err) == 0, "%s", err.msg);
+    CHECK(rp_files_open(&files, "embedded:bert_sample.tar.zst", ".tfrecord", &err) == 0 &&
+              rp_files_digest(&files, digest, &err) == 0,
+          "%s", err.msg);
     rp_files_close(&files);
     RP_FREE char *pin = rp_asprintf("data.sha256=%s", sha256);
     FX(x);
@@ -182,7 +188,8 @@ TEST(changes_during_the_run_are_those_of_the_captures)
     FX(x);
     expect_state(&x, RP_CHECK_changes, RP_CHECK_PASSED);
     set_path(x.after, "probes/cpu/model/value", json_string("B | C"));
-    set_path(x.after, "probes/cpu/l3", json_pack("{s:s, s:i, s:s, s:s}", "state", "ok", "value", 7, "unit", "B", "source", "/sys"));
+    set_path(x.after, "probes/cpu/l3",
+             json_pack("{s:s, s:i, s:s, s:s}", "state", "ok", "value", 7, "unit", "B", "source", "/sys"));
     refused(&x, RP_CHECK_changes, RP_MISMATCH);
     fx_compute(&x);
     fx_said(&x, "## What changed");
@@ -198,8 +205,9 @@ TEST(changes_during_the_run_are_those_of_the_captures)
 
 TEST(overrides_resolve_again)
 {
-    static const char *const set[] = {"train.batch_size=2", "optimizer.learning_rate=3.5e-4", "optimizer.exclude_from_weight_decay=bias",
-                                      "data.shuffle=false", "title=another title", "measure.timed_steps=2", NULL};
+    static const char *const set[] = {"train.batch_size=2", "optimizer.learning_rate=3.5e-4",
+                                      "optimizer.exclude_from_weight_decay=bias", "data.shuffle=false",
+                                      "title=another title", "measure.timed_steps=2", NULL};
     struct rp_err err;
     FX(x);
     fx_set(&x, set);
@@ -219,8 +227,9 @@ TEST(overrides_resolve_again)
     accepted(&x);
 }
 
-/* Every key of the model is in every bundle, those that have their default as well: a reader would take what is left out for nothing. Only
- * keys that are younger than published bundles are absent while nothing sets them; the settings are computed again, which finds one that was set and left out. */
+/* Every key of the model is in every bundle, those that have their default as well: a reader would take what is left
+ * out for nothing. Only keys that are younger than published bundles are absent while nothing sets them; the settings
+ * are computed again, which finds one that was set and left out. */
 TEST(a_setting_that_was_left_out_is_missed)
 {
     FX(x);
@@ -243,13 +252,17 @@ TEST(a_setting_that_was_left_out_is_missed)
 TEST(a_model_config_frees_no_other_setting)
 {
     static const char yaml[] = "workload: bert\nmodel: {config: model.json}\n"
-                               "task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 4}\ndata: {archive: s.tar.zst, sha256: \"" FX_ROOT "\"}\n"
+                               "task: {seq_length: 16, max_predictions_per_seq: 2}\ntrain: {batch_size: 4}\ndata: "
+                               "{archive: s.tar.zst, sha256: \"" FX_ROOT "\"}\n"
                                "measure: {warmup_steps: 1, timed_steps: 3, repeats: 2}\n";
-    static const char config[] = "{\"vocab_size\": 256, \"hidden_size\": 16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 32, "
-                                 "\"max_position_embeddings\": 16}";
+    static const char config[] = "{\"vocab_size\": 256, \"hidden_size\": 16, \"num_hidden_layers\": 1, "
+                                 "\"num_attention_heads\": 2, \"intermediate_size\": 32, \"max_position_embeddings\": "
+                                 "16}";
     struct rp_err err;
     RP_FREE char *file = fx_path("model.json"), *recipe = fx_path("with_config.yaml");
-    CHECK(rp_write_file(file, config, sizeof config - 1, 0600, &err) == 0 && rp_write_file(recipe, yaml, sizeof yaml - 1, 0600, &err) == 0, "%s", err.msg);
+    CHECK(rp_write_file(file, config, sizeof config - 1, 0600, &err) == 0 &&
+              rp_write_file(recipe, yaml, sizeof yaml - 1, 0600, &err) == 0,
+          "%s", err.msg);
     FX(x);
     rp_recipe_fini(&x.recipe);
     CHECK(rp_recipe_load(&x.recipe, recipe, "cpu", NULL, 0, &err) == 0, "%s", err.msg);
@@ -269,8 +282,8 @@ TEST(a_model_config_frees_no_other_setting)
     refused(&x, RP_CHECK_recipe, RP_MISMATCH);
 }
 
-/* Other versions are named wherever a bundle is read, and are not called forged; a bundle of theirs may lack what each has
- * today. What is no version of repro, or not well-formed, stays a failure. */
+/* Other versions are named wherever a bundle is read, and are not called forged; a bundle of theirs may lack what each
+ * has today. What is no version of repro, or not well-formed, stays a failure. */
 TEST(bundle_of_another_version_is_not_checked_and_not_called_forged)
 {
     struct rp_err err;
@@ -295,7 +308,8 @@ TEST(bundle_of_another_version_is_not_checked_and_not_called_forged)
     for (int i = 0; i < b.n; i++)
         if (strcmp(b.member[i].name, "SHA256SUMS.sig") != 0)
             fx_add(&less, b.member[i].name, b.member[i].bytes.data, b.member[i].bytes.size);
-    CHECK(rp_bundle_pack(&less, &packed, &err) == 0 && rp_write_file(cut, packed.data, packed.size, 0644, &err) == 0, "%s", err.msg);
+    CHECK(rp_bundle_pack(&less, &packed, &err) == 0 && rp_write_file(cut, packed.data, packed.size, 0644, &err) == 0,
+          "%s", err.msg);
     expect("cut", NULL, RP_VERDICT_OTHER_VERSION, RP_CHECK_container, RP_VERSION);
     rp_bundle_fini(&b);
     rp_bundle_fini(&less);

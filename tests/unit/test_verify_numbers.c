@@ -5,7 +5,8 @@
 static void steps_of(struct fx *x, int64_t apart, int64_t length, int64_t more)
 {
     rp_buf_fini(&x->steps);
-    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x->steps,
+                "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < 7; i++)
         fx_step(&x->steps, i, 1, 3, 1000000000 + i * apart, length + i * more, i == 6);
 }
@@ -46,7 +47,8 @@ TEST(faster_than_any_processor_is_refused)
 {
     FX(x);
     steps_of(&x, 500, 100, 1);
-    x.done = json_pack("{s:o}", "ceilings", fx_ceilings(10000, 10000)); /* that a lie agrees with itself does not help it */
+    /* that a lie agrees with itself does not help it */
+    x.done = json_pack("{s:o}", "ceilings", fx_ceilings(10000, 10000));
     json_t *cpu = json_object_get(json_object_get(x.before, "probes"), "cpu");
     fx_capture_value(x.before, "cpu", "threads", json_integer(64)); /* of which the run says that it used one */
     fx_compute(&x);
@@ -88,7 +90,8 @@ TEST(unknown_instruction_set_is_a_note)
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
 }
 
-/* Everything that the check of the machine compares, bent, with reports that follow from it and signed by the right key. */
+/* Everything that the check of the machine compares, bent, with reports that follow from it and signed by the right
+ * key. */
 TEST(machines_that_contradict_the_run_are_refused)
 {
     static const struct {
@@ -122,7 +125,8 @@ TEST(machines_that_contradict_the_run_are_refused)
             set_path(x.facts, bends[i].path,
                      bends[i].text ? json_string(bends[i].text) : json_integer((json_int_t)bends[i].number));
         else
-            fx_capture_value(x.before, bends[i].group, bends[i].name, bends[i].text ? json_string(bends[i].text) : json_real(bends[i].number));
+            fx_capture_value(x.before, bends[i].group, bends[i].name,
+                             bends[i].text ? json_string(bends[i].text) : json_real(bends[i].number));
         if (bends[i].after)
             fx_capture_value(x.after, bends[i].group, bends[i].name, json_string(bends[i].after));
         fx_derive(&x);

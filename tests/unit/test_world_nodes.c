@@ -40,7 +40,8 @@ TEST(captures_of_every_node_are_checked)
     expect_state(&x, RP_CHECK_changes, RP_CHECK_PASSED);
     other_node(&x, "kernel", "release", json_string("6.1.0"), json_string("6.1.1"));
     refused(&x, RP_CHECK_same_host, RP_MISMATCH);
-    other_node(&x, "cpu", "flags", json_pack("[s]", "sse2"), json_pack("[s]", "sse2")); /* which its rank could not run */
+    /* which its rank could not run */
+    other_node(&x, "cpu", "flags", json_pack("[s]", "sse2"), json_pack("[s]", "sse2"));
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
     other_node(&x, "program", "compiler", json_string("another"), json_string("another"));
     refused(&x, RP_CHECK_environment, RP_MISMATCH);
@@ -66,7 +67,8 @@ TEST(any_two_nodes_with_one_boot_are_one_machine)
         char rule[24];
         FX(x);
         widen(&x, (struct width){.ranks = 3, .nodes = 3, .percent = 125});
-        x.processes = json_pack("[o, o, o]", fx_process(0, 1, 0, 0, 0), fx_process(1, 1, 1, 5000000, 60000), fx_process(2, 1, 2, 9000000, 60000));
+        x.processes = json_pack("[o, o, o]", fx_process(0, 1, 0, 0, 0), fx_process(1, 1, 1, 5000000, 60000),
+                                fx_process(2, 1, 2, 9000000, 60000));
         fx_compute(&x);
         fx_other_build(&x);
         for (int node = 0; node < 3; node++) {
@@ -79,7 +81,8 @@ TEST(any_two_nodes_with_one_boot_are_one_machine)
         fx_derive(&x);
         expect_state(&x, RP_CHECK_same_host, rows[i].machines == 3 ? RP_CHECK_PASSED : RP_CHECK_WARNING);
         expect_policy("sealed", RP_FORMAT(rule, "min_nodes: %d\n", rows[i].machines), (struct rp_verify_opts){0}, 1);
-        expect_policy("sealed", RP_FORMAT(rule, "min_nodes: %d\n", rows[i].machines + 1), (struct rp_verify_opts){0}, 0);
+        expect_policy("sealed", RP_FORMAT(rule, "min_nodes: %d\n", rows[i].machines + 1), (struct rp_verify_opts){0},
+                      0);
     }
 }
 
@@ -152,7 +155,8 @@ TEST(thousands_of_invented_devices)
             for (int i = 0; i < 4000; i++) {
                 char name[24], uuid[48];
                 json_object_set_new(devices, RP_FORMAT(name, "gpu%d", i),
-                                    json_pack("{s:{s:s, s:s, s:s}}", "uuid", "state", "ok", "value", RP_FORMAT(uuid, "GPU-%d-%d", node, i), "source", "x"));
+                                    json_pack("{s:{s:s, s:s, s:s}}", "uuid", "state", "ok", "value",
+                                              RP_FORMAT(uuid, "GPU-%d-%d", node, i), "source", "x"));
             }
             json_object_set_new(json_object_get(json_object_get(capture, "probes"), "gpu"), "devices", devices);
         }
@@ -167,7 +171,8 @@ TEST(thousands_of_invented_devices)
     (void)!rp_verify(&v, path, &o, &err);
     CHECK(v.check[RP_CHECK_same_host].state != RP_CHECK_SKIPPED, "not looked at: %s", err.msg);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used[1]);
-    CHECK(used[1].tv_sec - used[0].tv_sec < 5, "verify took %ld s of a processor", (long)(used[1].tv_sec - used[0].tv_sec));
+    CHECK(used[1].tv_sec - used[0].tv_sec < 5, "verify took %ld s of a processor",
+          (long)(used[1].tv_sec - used[0].tv_sec));
     rp_verification_fini(&v);
 }
 
@@ -201,7 +206,9 @@ TEST(ranks_on_pages)
     page_of(&one, (const char *const[]){"one"}, 1);
     CHECK(!strstr(one.data, "id=\"b0-ranks\"") && !strstr(one.data, "rank-steps"), "ranks of one rank");
     page_of(&few, (const char *const[]){"few"}, 1);
-    CHECK(strstr(few.data, "id=\"b0-rank-steps\"") && strstr(few.data, "id=\"b0-rank-wait\"") && strstr(few.data, "rank-step"), "plots");
+    CHECK(strstr(few.data, "id=\"b0-rank-steps\"") && strstr(few.data, "id=\"b0-rank-wait\"") &&
+              strstr(few.data, "rank-step"),
+          "plots");
     CHECK(count_of(&few, "class=\"line r3\"") == 3 && count_of(&few, "class=\"line r4\"") == 0, "a line for each rank");
     page_of(&many, (const char *const[]){"many"}, 1);
     CHECK(count_of(&many, "class=\"line r2\"") == 3 && count_of(&many, "class=\"line r3\"") == 0, "the spread of many");
@@ -220,7 +227,9 @@ TEST(nodes_on_pages)
     widen(&alike, w);
     seal_world(&alike, "alike");
     page_of(&page, (const char *const[]){"alike"}, 1);
-    CHECK(strstr(page.data, "No node differs") && strstr(page.data, "Alike: nodes 1-6.") && count_of(&page, "<h4>Node ") == 1, "all alike");
+    CHECK(strstr(page.data, "No node differs") && strstr(page.data, "Alike: nodes 1-6.") &&
+              count_of(&page, "<h4>Node ") == 1,
+          "all alike");
     FX(x);
     widen(&x, w);
     fx_compute(&x);
@@ -232,8 +241,11 @@ TEST(nodes_on_pages)
     fx_seal(&x, "signer", "unlike");
     page.size = 0;
     page_of(&page, (const char *const[]){"unlike"}, 1);
-    CHECK(count_of(&page, "<td>2-3</td>") == 1 && strstr(page.data, "&lt;script&gt;") && !strstr(page.data, "<script"), "a setting of two nodes");
-    CHECK(!strstr(page.data, "No node differs") && count_of(&page, "<h4>Node ") == 4 && strstr(page.data, "<h4>Node 6</h4>"), "kinds of nodes");
+    CHECK(count_of(&page, "<td>2-3</td>") == 1 && strstr(page.data, "&lt;script&gt;") && !strstr(page.data, "<script"),
+          "a setting of two nodes");
+    CHECK(!strstr(page.data, "No node differs") && count_of(&page, "<h4>Node ") == 4 &&
+              strstr(page.data, "<h4>Node 6</h4>"),
+          "kinds of nodes");
     CHECK(strstr(page.data, "Alike: nodes 1-3.") && !strstr(page.data, "Not drawn"), "nodes that are alike");
     CHECK(strstr(page.data, "env/node5.before.json#/probes/cpu/cores"), "a figure names its node");
     set_node(&x, 1, "cpu", "cores", json_integer(64), json_integer(64));

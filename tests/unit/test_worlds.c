@@ -1,4 +1,5 @@
-/* Runs of several ranks as evidence: tables of worlds, exchanges, places of ranks. Figures follow, and lies are found. */
+/* Runs of several ranks as evidence: tables of worlds, exchanges, places of ranks. Figures follow, and lies are
+ * found. */
 #include "tests/unit/ranks.h"
 #include "tests/unit/world_fixture.h"
 
@@ -52,8 +53,8 @@ TEST(worlds_of_one_work_scale_against_the_smallest)
     CHECK(c.scaling_n == 3, "%lld worlds", (long long)c.scaling_n);
     for (int64_t i = 0; i < 3 && c.scaling_n == 3; i++) {
         const struct rp_scaling_entry *s = &c.scaling[i];
-        CHECK(s->row == expected[i].row && s->devices == expected[i].devices && s->base == 1, "world %lld: row %lld", (long long)i,
-              (long long)s->row);
+        CHECK(s->row == expected[i].row && s->devices == expected[i].devices && s->base == 1, "world %lld: row %lld",
+              (long long)i, (long long)s->row);
         CHECK(is_near(s->speedup, expected[i].speedup), "%g", s->speedup);
         CHECK(is_near(s->efficiency, expected[i].speedup / (double)expected[i].devices), "%g", s->efficiency);
         CHECK_STR(s->global_batch, i ? "proportional" : "constant");
@@ -62,7 +63,8 @@ TEST(worlds_of_one_work_scale_against_the_smallest)
     CHECK(eight->slowest_rank == 0 && eight->slowest_node == 0 && eight->nodes == 2 && eight->devices == 8, "rank %lld",
           (long long)eight->slowest_rank);
     CHECK_STR(eight->rank_layout, "8x1x1");
-    CHECK(is_near(eight->exchange_share, 0.0576) && eight->wait_share == 0, "%g %g", eight->exchange_share, eight->wait_share);
+    CHECK(is_near(eight->exchange_share, 0.0576) && eight->wait_share == 0, "%g %g", eight->exchange_share,
+          eight->wait_share);
     CHECK(rows.row[1].slowest_rank == 0 && rows.row[1].exchange_share == 0, "the slowest of one");
 }
 
@@ -83,14 +85,17 @@ TEST(worlds_as_tables)
     for (size_t i = 0; i < json_array_size(j) && !table; i++)
         table = json_object_get(json_array_get(j, i), "columns") ? json_array_get(j, i) : NULL;
     const json_t *columns = json_object_get(table, "columns"), *all = json_object_get(table, "rows");
-    CHECK(json_array_size(all) == 3 && json_array_size(columns) == 14, "%zu rows of %zu columns", json_array_size(all), json_array_size(columns));
+    CHECK(json_array_size(all) == 3 && json_array_size(columns) == 14, "%zu rows of %zu columns", json_array_size(all),
+          json_array_size(columns));
     static const struct {
         int row, column;
         const char *is;
-    } cells[] = {{0, 4, "1x1x1"}, {0, 13, "-"}, {1, 2, "1"}, {1, 3, "2"}, {1, 6, "8, proportional"}, {1, 8, "1.60"}, {1, 10, "80.0 %"}, {2, 4, "8x1x1"}, {2, 8, "5.00"},
-                 {2, 10, "62.5 %"}, {2, 11, "5.8 %"}, {2, 13, "0 of node 0"}};
+    } cells[] = {{0, 4, "1x1x1"},  {0, 13, "-"},          {1, 2, "1"},     {1, 3, "2"},    {1, 6, "8, proportional"},
+                 {1, 8, "1.60"},   {1, 10, "80.0 %"},     {2, 4, "8x1x1"}, {2, 8, "5.00"}, {2, 10, "62.5 %"},
+                 {2, 11, "5.8 %"}, {2, 13, "0 of node 0"}};
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
-        CHECK_STR(json_string_value(json_array_get(json_array_get(all, (size_t)cells[i].row), (size_t)cells[i].column)), cells[i].is);
+        CHECK_STR(json_string_value(json_array_get(json_array_get(all, (size_t)cells[i].row), (size_t)cells[i].column)),
+                  cells[i].is);
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         RP_BUF text = {0};
         rp_doc_write(&text, &layout, forms[i]);
@@ -99,7 +104,8 @@ TEST(worlds_as_tables)
     RP_BUF csv = {0};
     rp_compare_flat(&flat, &rows, &c);
     rp_doc_write(&csv, &flat, RP_DOC_CSV);
-    CHECK(strstr(csv.data, "global_batch_scaling,exchange_share,wait_share,slowest_rank,slowest_node\n") && strstr(csv.data, ",proportional,"),
+    CHECK(strstr(csv.data, "global_batch_scaling,exchange_share,wait_share,slowest_rank,slowest_node\n") &&
+              strstr(csv.data, ",proportional,"),
           "%s", csv.data);
 }
 
@@ -132,7 +138,8 @@ TEST(other_ways_to_scale)
     static const struct {
         int64_t devices, hidden, global, accumulation;
         double rate;
-    } runs[] = {{1, 768, 64, 16, 10}, {4, 768, 64, 16, 36}, {8, 768, 96, 12, 90}, {2, 1024, 64, 16, 30}, {16, 768, 0, 1, 100}};
+    } runs[] = {
+        {1, 768, 64, 16, 10}, {4, 768, 64, 16, 36}, {8, 768, 96, 12, 90}, {2, 1024, 64, 16, 30}, {16, 768, 0, 1, 100}};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct rp_result *row = rp_rows_add(&rows);
         row->source.kind = RP_RESULT_BUNDLE;
@@ -180,7 +187,8 @@ TEST(why_a_bundle_is_not_in_the_table)
     rp_scaling(&c, &rows);
     const int64_t before = c.notes_n;
     rp_scaling_explain(&c, &rows);
-    CHECK(c.scaling_n == 2 && c.notes_n == before + 2, "%lld rows, %lld notes", (long long)c.scaling_n, (long long)c.notes_n);
+    CHECK(c.scaling_n == 2 && c.notes_n == before + 2, "%lld rows, %lld notes", (long long)c.scaling_n,
+          (long long)c.notes_n);
     for (int64_t i = before; i < c.notes_n; i++)
         SAID(c.notes[i]);
 }
@@ -190,9 +198,9 @@ TEST(why_a_bundle_is_not_in_the_table)
 /* What the workers of two ranks measured: 1 MB in 1 ms, and in 2 ms. */
 static json_t *exchange_of(int64_t ns)
 {
-    return json_pack("[{s:s, s:I, s:i, s:[I, I]}, {s:s, s:I, s:i, s:[I]}]", "collective", "all_gather", "bytes", (json_int_t)1000000, "calls", 1,
-                     "ns", (json_int_t)ns + 5, (json_int_t)ns, "collective", "all_to_all", "bytes", (json_int_t)1000000, "calls", 1, "ns",
-                     (json_int_t)(2 * ns));
+    return json_pack("[{s:s, s:I, s:i, s:[I, I]}, {s:s, s:I, s:i, s:[I]}]", "collective", "all_gather", "bytes",
+                     (json_int_t)1000000, "calls", 1, "ns", (json_int_t)ns + 5, (json_int_t)ns, "collective",
+                     "all_to_all", "bytes", (json_int_t)1000000, "calls", 1, "ns", (json_int_t)(2 * ns));
 }
 
 static void with_exchanges(struct fx *x, int ranks)
@@ -307,8 +315,11 @@ TEST(all_ranks_measure_the_same_exchanges)
         for (int rank = 0; rank < 3; rank++) {
             const json_t *first = json_array_get(m.of[rank], 0);
             CHECK(json_array_size(m.of[rank]) == 2 * cases[i].sizes, "rank %d: %zu", rank, json_array_size(m.of[rank]));
-            CHECK(rp_json_integer_at(first, "bytes") == (long long)cases[i].bytes, "%lld", rp_json_integer_at(first, "bytes"));
-            CHECK(json_array_size(json_object_get(first, "ns")) == json_array_size(json_object_get(json_array_get(m.of[0], 0), "ns")), "repetitions");
+            CHECK(rp_json_integer_at(first, "bytes") == (long long)cases[i].bytes, "%lld",
+                  rp_json_integer_at(first, "bytes"));
+            CHECK(json_array_size(json_object_get(first, "ns")) ==
+                      json_array_size(json_object_get(json_array_get(m.of[0], 0), "ns")),
+                  "repetitions");
             CHECK(m.sent[rank] == 77, "%llu bytes counted as of the run", (unsigned long long)m.sent[rank]);
         }
         for (int rank = 0; rank < 3; rank++)
@@ -397,7 +408,8 @@ TEST(ranks_ran_where_their_nodes_are)
     fx_capture_both(&x, "cpu", "online", json_string("0-7"));
     for (int i = 0; i < 4; i++) {
         char cpus[16];
-        x.hello[i] = json_pack("{s:o, s:s}", "device", fx_device("isa=avx2 threads=1"), "cpus", RP_FORMAT(cpus, "%d-%d", i % 2 * 4, i % 2 * 4 + 3));
+        x.hello[i] = json_pack("{s:o, s:s}", "device", fx_device("isa=avx2 threads=1"), "cpus",
+                               RP_FORMAT(cpus, "%d-%d", i % 2 * 4, i % 2 * 4 + 3));
     }
     seal_world(&x, "sealed");
     CHECK_STR(x.doc->facts.rank[3].cpus, "4-7");
@@ -433,8 +445,8 @@ TEST(ranks_ran_where_their_nodes_are)
 /* A GPU of a capture, at an address. */
 static json_t *captured_gpu(const char *name, const char *address)
 {
-    return json_pack("{s:{s:s, s:s, s:s}, s:{s:s, s:s, s:s}}", "name", "state", "ok", "value", name, "source", "NVML", "pci_address", "state", "ok",
-                     "value", address, "source", "NVML");
+    return json_pack("{s:{s:s, s:s, s:s}, s:{s:s, s:s, s:s}}", "name", "state", "ok", "value", name, "source", "NVML",
+                     "pci_address", "state", "ok", "value", address, "source", "NVML");
 }
 
 TEST(gpus_of_ranks_are_those_of_their_nodes)
@@ -442,7 +454,8 @@ TEST(gpus_of_ranks_are_those_of_their_nodes)
     static const char name[] = "NVIDIA H100 PCIe";
     FX(x);
     widen(&x, (struct width){.ranks = 4, .nodes = 2, .percent = 100, .device = h100});
-    fx_gpus(&x, json_pack("{s:o, s:o}", "gpu0", captured_gpu(name, "00000000:19:00.0"), "gpu1", captured_gpu(name, "00000000:1A:00.0")));
+    fx_gpus(&x, json_pack("{s:o, s:o}", "gpu0", captured_gpu(name, "00000000:19:00.0"), "gpu1",
+                          captured_gpu(name, "00000000:1A:00.0")));
     json_decref(x.done);
     x.done = json_pack("{s:{s:i, s:i}}", "device_bytes", "reserved", 100000, "used", 200000);
     seal_world(&x, "sealed");

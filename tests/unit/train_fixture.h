@@ -1,7 +1,8 @@
-/* What the tests of training share: a device made of the literal definitions, a small model, and samples from a counter.
+/* What the tests of training share: a device made of the literal definitions, a small model, and samples from a
+ * counter.
  *
- * What:    fixture_device("reference" | "narrow" | an instruction set, threads), fixture_device_for() a recipe in its arithmetic,
- *          small_recipe(), fixture_open().
+ * What:    fixture_device("reference" | "narrow" | an instruction set, threads), fixture_device_for() a recipe in its
+ *          arithmetic, small_recipe(), fixture_open().
  * Flow:    recipe -> struct fixture with an opened trainer, samples in every slot.
  * Owner:   the test closes what it opens: fixture_fini() or fixture_close().
  */
@@ -103,7 +104,8 @@ FIXTURE struct rp_dev *fixture_device(const char *isa, int threads, int max_seq,
     }
     const struct rp_backend *b = &rp_backend_cpu;
     struct rp_device_opts o = {.isa = isa, .threads = threads};
-    const struct rp_op_use use[] = {{.op = RP_OP_gemm, .rows = max_rows}, {.op = RP_OP_attention_backward, .seq = max_seq, .head_dim = 64}};
+    const struct rp_op_use use[] = {{.op = RP_OP_gemm, .rows = max_rows},
+                                    {.op = RP_OP_attention_backward, .seq = max_seq, .head_dim = 64}};
     struct rp_dev *dev = b && !b->unavailable(&o) ? rp_backend_open(b, &o, use, 2, &err) : NULL;
     if (!dev)
         printf("# no %s here\n", isa);
@@ -140,8 +142,9 @@ FIXTURE void fixture_close(struct rp_dev *dev)
 /* -- samples -- */
 
 enum { FX_IDS, FX_MASK, FX_TYPES, FX_POSITIONS, FX_LABELS, FX_WEIGHTS, FX_NEXT, FX_TOKENS, FX_FIELDS };
-static const char *const fixture_names[FX_FIELDS] = {"input_ids",     "input_mask",        "segment_ids",         "masked_lm_positions",
-                                                     "masked_lm_ids", "masked_lm_weights", "next_sentence_labels", "tokens"};
+static const char *const fixture_names[FX_FIELDS] = {
+    "input_ids",     "input_mask",        "segment_ids",          "masked_lm_positions",
+    "masked_lm_ids", "masked_lm_weights", "next_sentence_labels", "tokens"};
 
 /* A data set in memory: column k holds [samples, count of field k]. The one that is opened next: */
 struct fixture_data {
@@ -159,8 +162,8 @@ struct fixture_set {
 
 static const struct rp_data_format fixture_format; /* below */
 
-FIXTURE struct rp_dataset *fixture_set_open(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
-                                            struct rp_err *err)
+FIXTURE struct rp_dataset *fixture_set_open(const char *path, const struct rp_sample_field *field, int fields,
+                                            const struct rp_data_opts *o, struct rp_err *err)
 {
     (void)path, (void)o, (void)err;
     struct fixture_set *s = rp_alloc(sizeof *s);
@@ -211,11 +214,13 @@ FIXTURE void samples_free(struct fixture_data *d)
 /* Samples of one step; the last of each micro-batch has one unused prediction and padding. */
 FIXTURE struct fixture_data samples_new(const struct rp_recipe *r, uint32_t seed)
 {
-    int64_t samples = r->train_batch_size * rp_recipe_micro_batches(r), seq = r->task_seq_length, n = r->task_max_predictions;
+    int64_t samples = r->train_batch_size * rp_recipe_micro_batches(r), seq = r->task_seq_length,
+            n = r->task_max_predictions;
     struct fixture_data d = {.samples = samples};
     for (int k = 0; k < FX_FIELDS; k++)
         d.column[k] = rp_alloc((size_t)(samples * (seq >= n ? seq + 1 : n)) * 4);
-    int32_t *ids = d.column[FX_IDS], *types = d.column[FX_TYPES], *positions = d.column[FX_POSITIONS], *labels = d.column[FX_LABELS];
+    int32_t *ids = d.column[FX_IDS], *types = d.column[FX_TYPES], *positions = d.column[FX_POSITIONS],
+            *labels = d.column[FX_LABELS];
     for (int64_t b = 0; b < samples; b++) {
         int last = b % r->train_batch_size == r->train_batch_size - 1;
         int64_t length = seq - (last ? seq / 3 : 0), split = length / 2;
@@ -241,7 +246,8 @@ FIXTURE struct fixture_data samples_new(const struct rp_recipe *r, uint32_t seed
 
 /* -- models -- */
 
-/* Odd sizes everywhere: no width is a power of two, no row count divides a block of 64; everything else as recipes have it by default. */
+/* Odd sizes everywhere: no width is a power of two, no row count divides a block of 64; everything else as recipes have
+ * it by default. */
 FIXTURE struct rp_recipe small_recipe(void)
 {
     static const char yaml[] = "workload: bert\n";
@@ -295,8 +301,8 @@ struct fixture {
     struct rp_train *t;
 };
 
-/* The recipe is needed only while this runs. Parameters initialised, samples from `seed` in every slot, or data where they are given. -1: no such device here, or
- * *err says what failed. */
+/* The recipe is needed only while this runs. Parameters initialised, samples from `seed` in every slot, or data where
+ * they are given. -1: no such device here, or *err says what failed. */
 FIXTURE int fixture_open(struct fixture *f, const struct rp_recipe *r, const char *isa, int threads, uint32_t seed,
                          const struct fixture_data *data, struct rp_err *err)
 {
@@ -305,7 +311,8 @@ FIXTURE int fixture_open(struct fixture *f, const struct rp_recipe *r, const cha
     if (!(f->dev = fixture_device_for(r, NULL, isa, threads, &f->plan, err)))
         return -1;
     fixture_data_now = data ? *data : samples_new(r, seed);
-    f->t = rp_train_open(&(struct rp_train_opts){.recipe = r, .plan = &f->plan, .dev = f->dev, .format = &fixture_format}, err);
+    f->t = rp_train_open(
+        &(struct rp_train_opts){.recipe = r, .plan = &f->plan, .dev = f->dev, .format = &fixture_format}, err);
     int failed = !f->t || rp_train_load(f->t, 0, err) < 0;
     if (!data)
         samples_free(&fixture_data_now);

@@ -1,6 +1,7 @@
 /* Trainings by ranks as threads, and what each recorded.
  *
- * What:    a recipe, trained for two steps in a layout of ranks: losses, norms, state roots, keyed roots, tensors, a saved file.
+ * What:    a recipe, trained for two steps in a layout of ranks: losses, norms, state roots, keyed roots, tensors, a
+ *          saved file.
  * Flow:    trial_new() -> trial_run() in any layouts -> compare() of traces.
  * Owner:   the test: trial_fini(), traces_fini().
  */
@@ -59,7 +60,9 @@ FIXTURE int train(struct rp_train *t, struct rp_comm *c, struct trial *trial, st
         is->part[step] = s.part[0];
         is->norm[step] = s.grad_norm;
         is->samples += s.samples;
-        const int at = trial->wrong && c->rank[RP_GROUP_WORLD] == 1 && step == 0 ? rp_tensors_find(t->state.weights, trial->wrong) : -1;
+        const int at = trial->wrong && c->rank[RP_GROUP_WORLD] == 1 && step == 0
+                           ? rp_tensors_find(t->state.weights, trial->wrong)
+                           : -1;
         if (at >= 0)
             rp_trained_values(&t->state, &t->state.weights->t[at], -1)[0] += 1;
         if (rp_train_root(t, is->root[step + 1], step == STEPS - 1 ? &is->tensors : NULL, err) < 0 ||
@@ -76,7 +79,8 @@ FIXTURE int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
     struct trial *trial = arg;
     struct trace *is = &trial->trace[c->rank[RP_GROUP_WORLD]];
     struct rp_plan plan;
-    const struct trial_device usual = {"avx2", 1}, *d = trial->device ? &trial->device[c->rank[RP_GROUP_WORLD] % trial->devices] : &usual;
+    const struct trial_device usual = {"avx2", 1},
+                              *d = trial->device ? &trial->device[c->rank[RP_GROUP_WORLD] % trial->devices] : &usual;
     *is = (struct trace){0};
     *err = (struct rp_err){0};
     struct rp_dev *dev = fixture_device_for(&trial->recipe, c, d->isa, d->threads, &plan, err);
@@ -86,8 +90,10 @@ FIXTURE int run_rank(struct rp_comm *c, void *arg, struct rp_err *err)
         return -1;
     if (trial->opened)
         trial->opened(dev, c->rank[RP_GROUP_WORLD]);
-    struct rp_train *t = rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev, .comm = c,
-                                                               .format = trial->format, .alive = trial->alive, .alive_arg = is}, err);
+    struct rp_train *t = rp_train_open(&(struct rp_train_opts){.recipe = &trial->recipe, .plan = &plan, .dev = dev,
+                                                               .comm = c, .format = trial->format,
+                                                               .alive = trial->alive, .alive_arg = is},
+                                       err);
     is->train = t;
     int failed = !t || train(t, c, trial, is, err) < 0;
     if (t) {
@@ -139,16 +145,16 @@ FIXTURE void compare(const struct trace *one, const struct trial *of, struct rp_
     for (int r = 0; r < ranks; r++) {
         const struct trace *is = &of->trace[r];
         samples += is->samples;
-        CHECK(!memcmp(is->loss, one->loss, sizeof one->loss), "%s: loss of rank %d of %d, %a not %a", what, r, ranks, (double)is->loss[0],
-              (double)one->loss[0]);
+        CHECK(!memcmp(is->loss, one->loss, sizeof one->loss), "%s: loss of rank %d of %d, %a not %a", what, r, ranks,
+              (double)is->loss[0], (double)one->loss[0]);
         CHECK(!memcmp(is->part, one->part, sizeof one->part), "%s: loss part of rank %d of %d", what, r, ranks);
-        CHECK(!memcmp(is->norm, one->norm, sizeof one->norm), "%s: norm of rank %d of %d, %a not %a", what, r, ranks, (double)is->norm[0],
-              (double)one->norm[0]);
+        CHECK(!memcmp(is->norm, one->norm, sizeof one->norm), "%s: norm of rank %d of %d, %a not %a", what, r, ranks,
+              (double)is->norm[0], (double)one->norm[0]);
         for (int s = 0; s <= STEPS; s++)
             CHECK(!strcmp(is->root[s], one->root[s]), "%s: root %d of rank %d of %d", what, s, r, ranks);
         CHECK(!strcmp(is->keyed, one->keyed), "%s: keyed root of rank %d of %d", what, r, ranks);
         CHECK(json_equal(is->tensors, one->tensors), "%s: tensors of rank %d of %d", what, r, ranks);
     }
-    CHECK(samples == one->samples * by.tensor * by.pipeline, "%s: %lld samples by %d ranks, %lld by one", what, (long long)samples, ranks,
-          (long long)one->samples);
+    CHECK(samples == one->samples * by.tensor * by.pipeline, "%s: %lld samples by %d ranks, %lld by one", what,
+          (long long)samples, ranks, (long long)one->samples);
 }

@@ -47,7 +47,8 @@ static void tsa_extend(X509 *x, int nid, const char *value)
     X509_EXTENSION_free(e);
 }
 
-static X509 *tsa_certificate(const char *name, EVP_PKEY *key, const X509 *issuer, EVP_PKEY *issuer_key, const char *usage, long long until)
+static X509 *tsa_certificate(const char *name, EVP_PKEY *key, const X509 *issuer, EVP_PKEY *issuer_key,
+                             const char *usage, long long until)
 {
     X509 *x = X509_new();
     X509_NAME *n = X509_get_subject_name(x);
@@ -89,7 +90,8 @@ static __attribute__((unused)) void tsa_fini(struct tsa *t)
 }
 #define TSA __attribute__((cleanup(tsa_fini))) struct tsa
 
-/* The same authority with a certificate of another usage: OpenSSL makes no token with it, but one can be put into a token. */
+/* The same authority with a certificate of another usage: OpenSSL makes no token with it, but one can be put into a
+ * token. */
 static __attribute__((unused)) X509 *tsa_other_certificate(const struct tsa *t, const char *usage)
 {
     return tsa_certificate("authority", t->key, t->middle, t->middle_key, usage, 0);
@@ -123,7 +125,8 @@ static int tsa_time(TS_RESP_CTX *c, void *arg, long *sec, long *usec)
 }
 
 /* The response, NULL if the authority failed; free it. */
-static __attribute__((unused)) TS_RESP *tsa_answer(const struct tsa *t, const struct rp_buf *request, struct tsa_stamp s)
+static __attribute__((unused)) TS_RESP *tsa_answer(const struct tsa *t, const struct rp_buf *request,
+                                                   struct tsa_stamp s)
 {
     TS_RESP_CTX *c = TS_RESP_CTX_new();
     STACK_OF(X509) *certificates = sk_X509_new_null();

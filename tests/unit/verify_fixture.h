@@ -5,9 +5,11 @@
 #include "tests/unit/bundle_fixture.h"
 #include "verify/policy/policy.h"
 
-/* The build record of these tests, in place of the one of librepro.a: what they check does not depend on the state of the checkout. */
-static struct rp_build fx_build = {.version = "1.2.3", .commit = "89abcdef0123456789abcdef0123456789abcdef", .dirty = "clean",
-                                   .compiler = "a compiler", .flags = "-O2", .deps = "", .gpu_worker = "", .device_code = ""};
+/* The build record of these tests, in place of the one of librepro.a: what they check does not depend on the state of
+ * the checkout. */
+static struct rp_build fx_build = {.version = "1.2.3", .commit = "89abcdef0123456789abcdef0123456789abcdef",
+                                   .dirty = "clean", .compiler = "a compiler", .flags = "-O2", .deps = "",
+                                   .gpu_worker = "", .device_code = ""};
 
 const struct rp_build *rp_build_record(void)
 {
@@ -15,8 +17,8 @@ const struct rp_build *rp_build_record(void)
 }
 
 /* Verify fx_path(file); `failed` is the check that must fail first, or RP_CHECK_COUNT for none. */
-static __attribute__((unused)) void expect(const char *file, const char *trust, enum rp_verdict verdict, enum rp_check_id failed,
-                                           enum rp_code code)
+static __attribute__((unused)) void expect(const char *file, const char *trust, enum rp_verdict verdict,
+                                           enum rp_check_id failed, enum rp_code code)
 {
     struct rp_verification v;
     struct rp_verify_opts o = {.trust = trust};
@@ -24,14 +26,15 @@ static __attribute__((unused)) void expect(const char *file, const char *trust, 
     RP_FREE char *path = fx_path(file);
     int rc = rp_verify(&v, path, &o, &err);
     const int other_version = verdict == RP_VERDICT_OTHER_VERSION;
-    CHECK((rc < 0) == (verdict == RP_VERDICT_FAILED || other_version) && v.verdict == verdict, "%s: verdict %s, rc %d: %s", file,
-          rp_verdict_text(v.verdict), rc, err.msg);
+    CHECK((rc < 0) == (verdict == RP_VERDICT_FAILED || other_version) && v.verdict == verdict,
+          "%s: verdict %s, rc %d: %s", file, rp_verdict_text(v.verdict), rc, err.msg);
     CHECK(err.code == code, "%s: %s: %s", file, rp_code_name(err.code), err.msg);
     for (int i = 0; i < (int)failed && i < RP_CHECK_COUNT; i++)
-        CHECK(v.check[i].state != RP_CHECK_FAILED, "%s: %s failed too early: %s", file, v.check[i].name, v.check[i].text);
+        CHECK(v.check[i].state != RP_CHECK_FAILED, "%s: %s failed too early: %s", file, v.check[i].name,
+              v.check[i].text);
     if (failed < RP_CHECK_COUNT) {
-        CHECK(v.check[failed].state == (other_version ? RP_CHECK_SKIPPED : RP_CHECK_FAILED), "%s: %s did not fail but %s", file,
-              v.check[failed].name, err.msg);
+        CHECK(v.check[failed].state == (other_version ? RP_CHECK_SKIPPED : RP_CHECK_FAILED),
+              "%s: %s did not fail but %s", file, v.check[failed].name, err.msg);
         SAID(err.msg);
     }
     rp_verification_fini(&v);
@@ -50,7 +53,8 @@ static __attribute__((unused)) void expect_state_of(const char *file, enum rp_ch
     struct rp_err err;
     RP_FREE char *path = fx_path(file);
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s: %s", file, err.msg);
-    CHECK(v.check[id].state == state, "%s is '%s': %s", v.check[id].name, rp_check_state_name(v.check[id].state), v.check[id].text);
+    CHECK(v.check[id].state == state, "%s is '%s': %s", v.check[id].name, rp_check_state_name(v.check[id].state),
+          v.check[id].text);
     SAID(v.check[id].text);
     rp_verification_fini(&v);
 }
@@ -81,7 +85,8 @@ static __attribute__((unused)) void expect_state(const struct fx *x, enum rp_che
 }
 
 /* The verdict on fx_path(file) under these rules of a policy: a failed check outweighs a broken rule. */
-static __attribute__((unused)) enum rp_verdict expect_policy(const char *file, const char *rules, struct rp_verify_opts o, int holds)
+static __attribute__((unused)) enum rp_verdict expect_policy(const char *file, const char *rules,
+                                                             struct rp_verify_opts o, int holds)
 {
     struct rp_policy p;
     struct rp_verification v;
@@ -93,10 +98,11 @@ static __attribute__((unused)) enum rp_verdict expect_policy(const char *file, c
     int earlier = 0;
     for (int i = 0; i < RP_CHECK_policy; i++)
         earlier |= v.check[i].state == RP_CHECK_FAILED;
-    CHECK(failed == !holds && (!failed || v.verdict == (earlier ? RP_VERDICT_FAILED : RP_VERDICT_POLICY)), "%s: %s", rules, err.msg);
+    CHECK(failed == !holds && (!failed || v.verdict == (earlier ? RP_VERDICT_FAILED : RP_VERDICT_POLICY)), "%s: %s",
+          rules, err.msg);
     CHECK(!failed || (err.code == RP_POLICY) == !earlier, "%s: %s", rules, err.msg);
-    CHECK(v.check[RP_CHECK_policy].state == (holds ? RP_CHECK_PASSED : RP_CHECK_FAILED) && json_is_array(v.policy), "%s: %s", rules,
-          v.check[RP_CHECK_policy].text);
+    CHECK(v.check[RP_CHECK_policy].state == (holds ? RP_CHECK_PASSED : RP_CHECK_FAILED) && json_is_array(v.policy),
+          "%s: %s", rules, v.check[RP_CHECK_policy].text);
     SAID(v.check[RP_CHECK_policy].text);
     const enum rp_verdict verdict = v.verdict;
     rp_verification_fini(&v);
@@ -120,6 +126,7 @@ static __attribute__((unused)) void finish_amended(struct rp_bundle *b, const ch
     struct rp_err err;
     RP_BUF bytes = {0};
     RP_FREE char *path = fx_path(file);
-    CHECK(rp_bundle_pack(b, &bytes, &err) == 0 && rp_write_file(path, bytes.data, bytes.size, 0644, &err) == 0, "%s", err.msg);
+    CHECK(rp_bundle_pack(b, &bytes, &err) == 0 && rp_write_file(path, bytes.data, bytes.size, 0644, &err) == 0, "%s",
+          err.msg);
     rp_bundle_fini(b);
 }

@@ -29,7 +29,8 @@ static __attribute__((unused)) void widen(struct fx *x, struct width w)
         FX_SET(x, w.ranks ? degree : w.set[0], w.ranks ? w.set[0] : w.set[1], w.set[1]);
     }
     rp_buf_fini(&x->steps);
-    rp_buf_puts(&x->steps, "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    rp_buf_puts(&x->steps,
+                "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
     for (int i = 0; i < 7; i++)
         fx_step(&x->steps, i, 1, 3, 5000000123ll + i * 1100000ll * w.percent, natural(i) * w.percent / 100, i == 6);
     x->device = w.device ? w.device : RP_FORMAT(device, "isa=avx2 threads=%d", w.threads ? w.threads : 1);
@@ -42,7 +43,8 @@ static __attribute__((unused)) void widen(struct fx *x, struct width w)
         const int here = i % (w.ranks / (w.nodes ? w.nodes : 1));
         char address[32];
         json_t *gpu = fx_device(w.device);
-        json_object_set_new(gpu, "pci_address", json_string(RP_FORMAT(address, "0000:%02x:00.0", 0x19 + (w.gpus ? here % w.gpus : here))));
+        json_object_set_new(gpu, "pci_address",
+                            json_string(RP_FORMAT(address, "0000:%02x:00.0", 0x19 + (w.gpus ? here % w.gpus : here))));
         json_object_set_new(gpu, "index", json_integer(w.gpus ? here % w.gpus : here));
         x->hello[i] = json_pack("{s:o}", "device", gpu);
     }

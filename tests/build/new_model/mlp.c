@@ -1,5 +1,5 @@
-/* A model for tests/build/new_model.sh: a perceptron of two layers on small images. It uses what BERT does not: weights that are initialised
- * by their fan, an untrained buffer, a loss without parts, samples without counters. */
+/* A model for tests/build/new_model.sh: a perceptron of two layers on small images. It uses what BERT does not: weights
+ * that are initialised by their fan, an untrained buffer, a loss without parts, samples without counters. */
 #include "model/nn/classifier.h"
 #include "model/nn/linear.h"
 
@@ -38,22 +38,29 @@ static void declare(struct rp_net *net)
 {
     struct mlp *m = (struct mlp *)net;
     m->head = (struct rp_nn_classifier){.rows = m->batch, .width = m->hidden, .classes = m->classes};
-    add(net, RP_WEIGHT, (struct rp_tensor){.name = "hidden.weight", .at = &m->w, .dim = {m->hidden, m->pixels}, .init = RP_INIT_TRUNCATED_NORMAL,
-                                           .fan = m->pixels});
+    add(net, RP_WEIGHT,
+        (struct rp_tensor){.name = "hidden.weight", .at = &m->w, .dim = {m->hidden, m->pixels},
+                           .init = RP_INIT_TRUNCATED_NORMAL, .fan = m->pixels});
     add(net, RP_WEIGHT, (struct rp_tensor){.name = "hidden.bias", .at = &m->b, .dim = {m->hidden}});
-    add(net, RP_WEIGHT, (struct rp_tensor){.name = "output.weight", .at = &m->head.w, .dim = {m->classes, m->hidden}, .init = RP_INIT_TRUNCATED_NORMAL,
-                                           .stage = 1});
+    add(net, RP_WEIGHT,
+        (struct rp_tensor){.name = "output.weight", .at = &m->head.w, .dim = {m->classes, m->hidden},
+                           .init = RP_INIT_TRUNCATED_NORMAL, .stage = 1});
     add(net, RP_WEIGHT, (struct rp_tensor){.name = "output.bias", .at = &m->head.b, .dim = {m->classes}, .stage = 1});
     add(net, RP_BUFFER, (struct rp_tensor){.name = "input.scale", .dim = {3}, .init = RP_INIT_ONE});
-    add(net, RP_ACTIVATION, (struct rp_tensor){.name = "pixels", .at = &m->x, .dtype = RP_STORED, .dim = {m->batch, m->pixels},
-                                               .made_by = "round_stored"});
-    add(net, RP_ACTIVATION, (struct rp_tensor){.name = "hidden", .at = &m->u, .dtype = RP_STORED, .dim = {m->batch, m->hidden},
-                                               .made_by = "gemm"});
-    add(net, RP_ACTIVATION, (struct rp_tensor){.name = "hidden after GELU", .at = &m->g, .dtype = RP_STORED, .dim = {m->batch, m->hidden},
-                                               .made_by = "gelu_forward"});
+    add(net, RP_ACTIVATION,
+        (struct rp_tensor){.name = "pixels", .at = &m->x, .dtype = RP_STORED, .dim = {m->batch, m->pixels},
+                           .made_by = "round_stored"});
+    add(net, RP_ACTIVATION,
+        (struct rp_tensor){
+            .name = "hidden", .at = &m->u, .dtype = RP_STORED, .dim = {m->batch, m->hidden}, .made_by = "gemm"});
+    add(net, RP_ACTIVATION,
+        (struct rp_tensor){.name = "hidden after GELU", .at = &m->g, .dtype = RP_STORED, .dim = {m->batch, m->hidden},
+                           .made_by = "gelu_forward"});
     rp_nn_classifier_declare(net, &m->head, "logits", "loss", 1);
     add(net, RP_ACTIVATION, (struct rp_tensor){.name = "mean loss", .at = &net->loss, .dim = {1}});
-    add(net, RP_SCRATCH, (struct rp_tensor){.name = "gradient of hidden", .at = &m->dg, .dtype = RP_STORED, .dim = {m->batch, m->hidden}});
+    add(net, RP_SCRATCH,
+        (struct rp_tensor){
+            .name = "gradient of hidden", .at = &m->dg, .dtype = RP_STORED, .dim = {m->batch, m->hidden}});
     rp_net_work(net, m->batch, m->hidden);
     rp_linear_use(net, m->batch, m->pixels, m->hidden, 0);
     rp_net_use_rows(net, RP_OP_round_stored, m->batch, m->pixels);
@@ -106,7 +113,8 @@ static int backward(struct rp_net *net, const struct rp_input *input, struct rp_
     struct mlp *m = (struct mlp *)net;
     (void)input;
     rp_nn_classifier_backward(net, &m->head, m->dg, m->g);
-    net->dev->op->gelu_backward(net->dev, m->dg, rp_net_vector_grad(net, m->b), m->dg, m->u, m->batch, m->hidden, net->work);
+    net->dev->op->gelu_backward(net->dev, m->dg, rp_net_vector_grad(net, m->b), m->dg, m->u, m->batch, m->hidden,
+                                net->work);
     rp_linear_wgrad(net->dev, rp_net_grad(net, m->w), m->dg, m->x, m->batch, m->pixels, m->hidden, 0);
     return rp_net_alive(net, err);
 }

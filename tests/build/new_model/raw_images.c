@@ -22,8 +22,8 @@ static void close_raw(struct rp_dataset *d)
     free(d);
 }
 
-static struct rp_dataset *open_raw(const char *path, const struct rp_sample_field *field, int fields, const struct rp_data_opts *o,
-                                   struct rp_err *err)
+static struct rp_dataset *open_raw(const char *path, const struct rp_sample_field *field, int fields,
+                                   const struct rp_data_opts *o, struct rp_err *err)
 {
     struct raw *d = rp_alloc(sizeof *d);
     *d = (struct raw){.base.format = &rp_data_format_raw_images, .shuffle = o->shuffle, .seed = o->seed};
@@ -33,7 +33,8 @@ static struct rp_dataset *open_raw(const char *path, const struct rp_sample_fiel
         if (field[i].below)
             d->below = field[i].below;
     }
-    if (rp_read_file(&d->bytes, path, 1 << 24, err) == 0 && d->bytes.size >= (size_t)d->record && d->bytes.size % (size_t)d->record == 0)
+    if (rp_read_file(&d->bytes, path, 1 << 24, err) == 0 && d->bytes.size >= (size_t)d->record &&
+        d->bytes.size % (size_t)d->record == 0)
         return &d->base;
     if (err->code == RP_OK)
         rp_fail(err, RP_MALFORMED, "'%.200s' is not made of records of %ld bytes", path, d->record);
@@ -52,22 +53,23 @@ static int get(struct rp_dataset *base, int64_t sample, void *const *row, struct
     int64_t i = rp_sample_record(sample, count(base), d->shuffle, d->seed);
     const unsigned char *at = (const unsigned char *)d->bytes.data + i * d->record;
     if (*at >= d->below)
-        return rp_fail(err, RP_MALFORMED, "record %lld (from 0), field 'label': %d, expected less than %lld", (long long)i, *at,
-                       (long long)d->below);
+        return rp_fail(err, RP_MALFORMED, "record %lld (from 0), field 'label': %d, expected less than %lld",
+                       (long long)i, *at, (long long)d->below);
     *(int32_t *)row[d->label] = *at;
     memcpy(row[d->image], at + 1, (size_t)d->record - 1);
     return 0;
 }
 
-static int check(struct rp_dataset *base, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all), void *arg,
-                 struct rp_err *err)
+static int check(struct rp_dataset *base, struct rp_data_check *out, int (*tick)(void *arg, int64_t done, int64_t all),
+                 void *arg, struct rp_err *err)
 {
     (void)tick, (void)arg, (void)err;
     *out = (struct rp_data_check){.files = 1, .bytes = ((struct raw *)base)->bytes.size, .records = count(base)};
     return 0;
 }
 
-static int probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n, struct rp_err *err)
+static int probe(const char *path, const struct rp_data_opts *o, struct rp_sample_field *field, int *n,
+                 struct rp_err *err)
 {
     (void)path, (void)o, (void)err;
     field[0] = (struct rp_sample_field){"image", RP_U8, 64, 0};
@@ -76,6 +78,8 @@ static int probe(const char *path, const struct rp_data_opts *o, struct rp_sampl
     return 0;
 }
 
-const struct rp_data_format rp_data_format_raw_images = {
-    .name = "raw_images", .summary = "a byte of label, then the pixels", .in_name = ".raw", .probe = probe, .open = open_raw,
-    .close = close_raw, .count = count, .get = get, .check = check};
+const struct rp_data_format rp_data_format_raw_images = {.name = "raw_images",
+                                                         .summary = "a byte of label, then the pixels",
+                                                         .in_name = ".raw", .probe = probe, .open = open_raw,
+                                                         .close = close_raw, .count = count, .get = get,
+                                                         .check = check};
