@@ -7,14 +7,16 @@
 #   DEPS_DIR=DIR   where the dependencies are built once, default $(BUILD)/deps; several checkouts may share one
 #   DEPS_MIRROR=D  a directory with the sources of env/deps.lock, tried before the network; OFFLINE=1: no network
 #   DEPS_LOCK=FILE another lock file than env/deps.lock
-#   ARCH=aarch64   only on the command line: the program for 64-bit Arm, cross-compiled to BUILD/aarch64; of the goals all, check, deps,
-#                  setup, install, dist, clean and distclean
+#   ARCH=aarch64   only on the command line: the program for 64-bit Arm, cross-compiled to BUILD/aarch64; of the goals
+#                  all, check, deps, setup, install, dist, clean and distclean
 #   STRICT=1       refuse a dependency whose pinned version has left the archive
-#   CUDA=1         with the GPU worker, from the wheels of env/cuda.lock; no CUDA installation needed. Without it the program
-#                  cannot use GPUs and reports that. `make test` and `make check` build it where the wheels can be had; CUDA=0: never
-#   CUDA_HOME=DIR  with CUDA=1, only on the command line: headers and libcudart_static.a of this installed toolkit instead
-#   NVCC=PATH      with CUDA=1, only on the command line: device code by this compiler of CUDA 12 or 13 (which knows no sm_70), not by
-#                  the pinned NVRTC
+#   CUDA=1         with the GPU worker, from the wheels of env/cuda.lock; no CUDA installation needed. Without it the
+#                  program cannot use GPUs and reports that. `make test` and `make check` build it where the wheels can
+#                  be had; CUDA=0: never
+#   CUDA_HOME=DIR  with CUDA=1, only on the command line: headers and libcudart_static.a of this installed toolkit
+#                  instead
+#   NVCC=PATH      with CUDA=1, only on the command line: device code by this compiler of CUDA 12 or 13 (which knows no
+#                  sm_70), not by the pinned NVRTC
 #   PTX=LIST       with tests-built: architectures for which tests/ptx gets PTX, default compute_70 compute_90
 #   SASS=LIST      with tests-built: architectures whose machine code tests/sass executes, default sm_90
 #   ARCHS=LIST     with CUDA=1: device code for these only, to try something: sm_90 compute_100
@@ -24,7 +26,8 @@
 #   T=PATTERN      with `test` or `check`: only tests whose name contains it; LONG=1: everything that takes minutes
 #   PREFIX, DESTDIR  with `install`, default /usr/local and nothing
 #   REPRO_KEY=FILE with `dist`: the private key that signs the release
-#   BASE=IMAGE     with `image`: the base of the image for GPU users; PLATFORMS=linux/amd64,linux/arm64: manifest lists of both
+#   BASE=IMAGE     with `image`: the base of the image for GPU users; PLATFORMS=linux/amd64,linux/arm64: manifest lists
+#                  of both
 VERSION := 0.1.0
 
 BUILD ?= build
@@ -85,7 +88,8 @@ export LC_ALL := C
 unexport CPATH C_INCLUDE_PATH LIBRARY_PATH # of this machine's user: the compiler would look there
 
 all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
-.PHONY: all run check test ptx-check sass-check bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image install dist clean distclean help deps setup \
+.PHONY: all run check test ptx-check sass-check bench oracle gpu-check gpu-pack lint format fuzz fuzz-all image \
+	install dist clean distclean help deps setup \
 	check-built coverage-built tests-built coverage FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -93,18 +97,22 @@ all: $(if $(SAN),$(BUILD)/$(SAN)/repro,$(BUILD)/repro)
 
 # Goals that set the machine up or only remove things start a make of their own for what they build, so that they work
 # where there is no compiler yet.
-NO_BUILD := run check test coverage ptx-check sass-check bench oracle gpu-check gpu-pack lint format image clean distclean help setup fuzz fuzz-all
+NO_BUILD := run check test coverage ptx-check sass-check bench oracle gpu-check gpu-pack lint format image clean \
+	distclean help setup fuzz fuzz-all
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 
 # --- what goes in ---------------------------------------------------------------------------------------------------
 other_machines := $(if $(filter x86_64,$(ARCH)),%_neon.c,%_avx2.c %_avx512.c %/ops_scalar_fma.c)
-sources := $(filter-out src/gpu/% src/backend/cuda/% $(other_machines),$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
+sources := $(filter-out src/gpu/% src/backend/cuda/% \
+	$(other_machines),$(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))) src/backend/cuda/needs.c
 embedded := LICENSE $(sort $(filter-out %.md %/,$(wildcard recipes/*.yaml recipes/*.json recipes/*.tar.* recipes/*.zip \
 	src/*/*.sh src/*/*.css src/*/*/*.json src/*/*/*.in results/published/*.csv results/published/*.json \
 	results/published/tensor_core/*)))
-# The cases of the GPT report of 2021: a recipe of fp32 and one of fp16 for each name of its table, embedded as recipes/gpt/NAME.yaml.
+# The cases of the GPT report of 2021: a recipe of fp32 and one of fp16 for each name of its table, embedded as
+# recipes/gpt/NAME.yaml.
 gpt_table := results/published/gpt_v100.csv
-gpt_cases := $(addprefix $(BUILD)/recipes/gpt/,$(addsuffix .yaml,$(shell sed '1d;s/,.*//' $(gpt_table) | uniq | sed 'p;s/$$/_fp16/')))
+gpt_cases := $(addprefix $(BUILD)/recipes/gpt/,$(addsuffix .yaml,\
+	$(shell sed '1d;s/,.*//' $(gpt_table) | uniq | sed 'p;s/$$/_fp16/')))
 tests := $(sort $(wildcard tests/unit/test_*.c tests/ops/test_*.c))
 fuzzers := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
@@ -124,8 +132,10 @@ if_changed = cat >$1.new && if cmp -s $1.new $1; then rm $1.new; else mv $1.new 
 # --- flags ----------------------------------------------------------------------------------------------------------
 warnings := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wformat=2 -Wundef
 # GCC on x86 contracts a * b + c at -O2 where FMA is allowed; tests/ops/test_contract.c checks that it would be noticed.
-common := -std=gnu11 -ffp-contract=off$(if $(filter aarch64,$(ARCH)), -fsigned-char) -D_GNU_SOURCE -Isrc -I. $(warnings) -ffile-prefix-map=$(CURDIR)=. -fno-record-gcc-switches
-# musl has no checked string functions and Debian 12 no fortify-headers, so _FORTIFY_SOURCE would be a flag without effect here.
+common := -std=gnu11 -ffp-contract=off$(if $(filter aarch64,$(ARCH)), -fsigned-char) -D_GNU_SOURCE -Isrc -I. \
+	$(warnings) -ffile-prefix-map=$(CURDIR)=. -fno-record-gcc-switches
+# musl has no checked string functions and Debian 12 no fortify-headers, so _FORTIFY_SOURCE would be a flag without
+# effect here.
 harden := -fPIE -fstack-protector-strong
 ifeq ($(ARCH),x86_64) # aarch64 always has its vectors, and one instruction for fmaf()
 fma := -mfma
@@ -134,7 +144,8 @@ avx2 := -mavx2 $(fma) $(f16c)
 avx512 := -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512
 endif
 # What a file needs besides the flags of its variant. gemm_avx512.c has offsets that only become constants from -O2 on.
-# reference.c, the definition that tests compare with, is several times faster with an instruction for fmaf(), and without sanitizers.
+# reference.c, the definition that tests compare with, is several times faster with an instruction for fmaf(), and
+# without sanitizers.
 own_flags = $(strip $(if $(filter %_avx2.c,$1),$(avx2)) \
 	$(if $(filter %_avx512.c,$1),$(avx512)) $(if $(filter %/gemm_avx512.c,$1),-O2) $(if $(filter %_popcount_avx512.c,$1),-mavx512vpopcntdq) \
 	$(if $(findstring /tc_tile_,$1),$(f16c)) \
@@ -143,9 +154,11 @@ own_flags = $(strip $(if $(filter %_avx2.c,$1),$(avx2)) \
 	$(if $(filter asan/src/backend/cpu/%,$2/$1),$(asan_kernels)) $(if $(filter asan/tests/%,$2/$1),$(asan_tests_flags)) \
 	$(if $(filter coverage/src/backend/cpu/% coverage/src/ops/%,$2/$1),$(coverage_kernels)))
 
-static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 -lz -lpthread -lm
+static_libs := -ljpeg -lgit2 -lhttp_parser -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -llzma -lzstd -lbz2 -llz4 \
+	-lz -lpthread -lm
 native_libs := -ljpeg -lgit2 -lhwloc -larchive -lssl -lcrypto -ljansson -lyaml -lzstd -lz -lpthread -lm
-native_packages := libgit2-dev libhwloc-dev libjpeg62-turbo-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev libzstd-dev zlib1g-dev
+native_packages := libgit2-dev libhwloc-dev libjpeg62-turbo-dev libarchive-dev libssl-dev libjansson-dev libyaml-dev \
+	libzstd-dev zlib1g-dev
 
 # --- dependencies of the static program -----------------------------------------------------------------------------
 deps_key := $(shell RP_GCC='$(CC)' RP_SETUP=$(setup) DEPS_LOCK='$(DEPS_LOCK)' env/deps-key.sh)
@@ -173,19 +186,21 @@ $(gpt_cases): $(BUILD)/recipes/gpt/%.yaml: recipes/gpt/case.in $(gpt_table) env/
 # asan tsan native with sanitizers
 # coverage  native that counts how often a line is reached (make coverage)
 # fuzz      clang's libFuzzer (make fuzz FUZZ=name)
-# Everything of a variant lies in BUILD/VARIANT: objects by source path, gen/, librepro.a (all but main.c), repro, tests.
+# Everything of a variant lies in BUILD/VARIANT: objects by source path, gen/, librepro.a (all but main.c), repro,
+# tests.
 variants := static native asan tsan coverage fuzz
 static_cc := RP_SYSROOT=$(sysroot) env/repro-cc
 static_flags := -O2 $(harden) -ffunction-sections -fdata-sections
 static_ldflags := -static-pie -Wl,--gc-sections,-z,relro,-z,now,-z,noexecstack,--build-id=none
-# Cross-compiled it is what `make test` runs in an emulator, with Debian's libraries: env/fetch-arm64.sh takes seconds where the dependencies of
-# the static program take minutes.
+# Cross-compiled it is what `make test` runs in an emulator, with Debian's libraries: env/fetch-arm64.sh takes seconds
+# where the dependencies of the static program take minutes.
 arm64 := $(if $(cross),$(shell env/fetch-arm64.sh --dir $(DEPS_DIR)))
 native_cc := $(CC)$(if $(cross), --sysroot=$(arm64))
 native_flags := -O2 $(if $(cross),-g0,-g1)
 # Folders that compute nothing: a third of the time to compile.
 native_no_arithmetic := -O0 -Wno-format-truncation
-no_arithmetic := bundle capture cli compare estimate export import launch ledger page recipe report run sign supervise verify
+no_arithmetic := bundle capture cli compare estimate export import launch ledger page recipe report run sign supervise \
+	verify
 ifdef cross
 $(arm64):
 	$(Q)env/fetch-arm64.sh $(DEPS_DIR)
@@ -196,20 +211,23 @@ gold := $(if $(shell command -v $(cross)ld.gold),-fuse-ld=gold)
 native_ldflags := $(gold)
 # False positives of gcc in the code that the sanitizers add.
 quiet := -Wno-format-truncation -Wno-maybe-uninitialized -Wno-stringop-truncation
-# -O1 and -g1 halve the compile time. For the kernels two checks are left out, since the address sanitizer finds what they would find, and
-# accesses are checked by calls; lanes.h asks for no more than -O1 there: 7 s instead of 39 s for ops_avx2.c.
+# -O1 and -g1 halve the compile time. For the kernels two checks are left out, since the address sanitizer finds what
+# they would find, and accesses are checked by calls; lanes.h asks for no more than -O1 there: 7 s instead of 39 s for
+# ops_avx2.c.
 asan_cc := $(CC)
 asan_flags := -O1 -g1 $(quiet) -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 asan_kernels := -fno-sanitize=null,pointer-overflow --param asan-instrumentation-with-call-threshold=0
 asan_reference := $(if $(filter-out 0,$(LONG)),,-O2 $(fma) -fno-sanitize=all)
-# Tests themselves: a third of the time to compile; what they do to memory is still watched. They run in the order that they have with -O1.
+# Tests themselves: a third of the time to compile; what they do to memory is still watched. They run in the order that
+# they have with -O1.
 asan_tests_flags := -O0 -ftoplevel-reorder -fno-sanitize=undefined
 asan_ldflags := -fsanitize=address,undefined $(gold)
 tsan_cc := $(CC)
 tsan_flags := -O1 -g1 $(quiet) -fsanitize=thread
 tsan_ldflags := -fsanitize=thread $(gold)
 # What the tests of threads link, and no more.
-tsan_sources := $(if $(filter tsan,$(SAN)),$(sources),$(filter $(addprefix src/,$(addsuffix /%,base ops sign backend comm data)) src/train/prefetch.c,$(sources)))
+tsan_sources := $(if $(filter tsan,$(SAN)),$(sources),$(filter \
+	$(addprefix src/,$(addsuffix /%,base ops sign backend comm data)) src/train/prefetch.c,$(sources)))
 # Kernels are not counted: tests/ops, which compares them, is not among the tests that make coverage runs.
 coverage_cc := $(CC)
 coverage_flags := -O1 -g1 $(quiet) -fprofile-arcs -ftest-coverage -fprofile-update=atomic
@@ -217,11 +235,12 @@ coverage_kernels := -O2 -fno-profile-arcs -fno-test-coverage
 coverage_ldflags := --coverage -Wl,--wrap=_exit,--wrap=_Exit
 coverage_sources := $(sources) tests/coverage/exit.c
 fuzz_cc := clang
-fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+fuzz_flags := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all \
+	-DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 fuzz_ldflags := -fsanitize=address,undefined,fuzzer
 $(foreach v,$(variants),$(eval $v_libs ?= $(native_libs)))
-# The kernels of the product itself: tests/ops compares the code that ships, and tests with sanitizers are about what is around it. With LONG=1
-# the address sanitizer watches kernels too; without, tests/valgrind does.
+# The kernels of the product itself: tests/ops compares the code that ships, and tests with sanitizers are about what is
+# around it. With LONG=1 the address sanitizer watches kernels too; without, tests/valgrind does.
 shipped := $(filter-out $(other_machines),$(wildcard $(addprefix src/backend/cpu/,ops_*.c gemm_*.c tc_tile_*.c)))
 native_shipped := $(if $(cross),,$(shipped))
 tsan_shipped := $(shipped)
@@ -254,17 +273,20 @@ $(BUILD)/$1/%.o: %.c $(BUILD)/$1/flags $(if $(filter static,$1),$(sysroot)/sourc
 	$$(call say,CC,$$@)
 	$$(Q)$$($1_line) $$(call own_flags,$$<,$1) -MMD -MP -c $$< -o $$@
 
-$(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(BUILD)/$1/gen/files $(if $(filter static,$1),$(sysroot)/sources.txt) $(if $($1_gpu),$(cuda_ready))
+$(BUILD)/$1/gen/deps.txt: $(BUILD)/$1/flags $(BUILD)/$1/gen/files $(if $(filter static,$1),$(sysroot)/sources.txt) \
+	$(if $($1_gpu),$(cuda_ready))
 	$$(Q)$(if $(filter static,$1),{ $(if $($1_gpu),$$(cuda_sources); )cat $(sysroot)/sources.txt; },dpkg-query -W -f '$$$${Package} $$$${Version} - system\n' \
 		$(native_packages) 2>/dev/null) | $$(call if_changed,$$@)
 	$$(Q)touch $$@
 $(BUILD)/$1/gen/LICENSES.txt: $(BUILD)/$1/gen/deps.txt
 	$$(Q)$(if $(filter static,$1),{ cat $(sysroot)/LICENSES.txt$(if $($1_gpu),; $$(cuda_licenses)); },echo This build uses libraries of the system it was built on.) >$$@
-$(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt $(if $($1_gpu),$(gpu)/about.txt $(gpu)/images.txt)
+$(BUILD)/$1/gen/build.c: FORCE env/gen-build.sh $(BUILD)/$1/gen/deps.txt \
+	$(if $($1_gpu),$(gpu)/about.txt $(gpu)/images.txt)
 	$$(Q)env/gen-build.sh '$(VERSION)' '$(COMMIT)' '$(DIRTY)' "`sed -n '$$$$p' $(BUILD)/$1/flags`" \
 		'$$(subst $(CURDIR),.,$$(subst $(sysroot),SYSROOT,$$($1_line) $$($1_ldflags)))' $(BUILD)/$1/gen/deps.txt "$(if $($1_gpu),`cat $(gpu)/about.txt`)" \
 		$(if $($1_gpu),$(gpu)/images.txt,/dev/null) | $$(call if_changed,$$@)
-$(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) $(gpt_cases) $($1_gpu) env/gen-embed.sh
+$(BUILD)/$1/gen/embed.c: $(BUILD)/$1/gen/files $(BUILD)/$1/gen/LICENSES.txt $(embedded) $(gpt_cases) $($1_gpu) \
+	env/gen-embed.sh
 	$$(call say,EMBED,$$@)
 	$$(Q)env/gen-embed.sh $(BUILD)/$1/gen/embed $(embedded) $(foreach f,$(gpt_cases),recipes/gpt/$(notdir $f)=$f) LICENSES.txt=$(BUILD)/$1/gen/LICENSES.txt \
 		$(if $($1_gpu),repro-gpu.zst=$($1_gpu))
@@ -288,7 +310,8 @@ $(BUILD)/$1/tests/unit/%: $(BUILD)/$1/tests/unit/%.o $(call helpers,$1,unit) $(B
 $(BUILD)/$1/tests/ops/%: $(BUILD)/$1/tests/ops/%.o $(call helpers,$1,ops) $(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$^ -o $$@ $$($1_libs)
-$(BUILD)/$1/tests/cuda/%: $(BUILD)/$1/tests/cuda/%.o $(call helpers,$1,cuda) $(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard src/backend/cuda/*.c src/gpu/nccl_*.c)) \
+$(BUILD)/$1/tests/cuda/%: $(BUILD)/$1/tests/cuda/%.o $(call helpers,$1,cuda) \
+	$(patsubst %.c,$(BUILD)/$1/%.o,$(wildcard src/backend/cuda/*.c src/gpu/nccl_*.c)) \
 		$(BUILD)/$1/librepro.a
 	$$(call say,LD,$$@)
 	$$(Q)$$($1_cc) $$($1_flags) $$($1_ldflags) $$(filter %.o,$$^) $$(filter %.a,$$^) -o $$@ $$($1_libs)
@@ -304,7 +327,8 @@ helpers = $(patsubst %.c,$(BUILD)/$1/%.o,$(filter-out tests/$2/test_% tests/$2/f
 $(foreach v,$(variants),$(eval $(call variant,$v)))
 # Kernels read nothing of a stranger, and clang does not compile the assembler of gemm_avx512.c.
 $(patsubst %.c,$(BUILD)/fuzz/%.o,$(wildcard src/backend/cpu/*.c)): private fuzz_line = $(native_line)
--include $(foreach v,$(variants),$(wildcard $(BUILD)/$v/src/*.d $(BUILD)/$v/src/*/*.d $(BUILD)/$v/src/*/*/*.d $(BUILD)/$v/gen/*.d \
+-include $(foreach v,$(variants),$(wildcard $(BUILD)/$v/src/*.d $(BUILD)/$v/src/*/*.d $(BUILD)/$v/src/*/*/*.d \
+	$(BUILD)/$v/gen/*.d \
 	$(BUILD)/$v/tests/*/*.d))
 
 # For editors: how the native variant compiles every file.
@@ -319,8 +343,8 @@ $(BUILD)/repro: $(BUILD)/static/repro
 	$(call say,STRIP,$@)
 	$(Q)$(cross)strip -o $@.new $< && mv $@.new $@
 
-# What tests/run.sh starts: unit tests and fuzz targets with the address sanitizer, tests of operations at full speed, those of threads with the
-# thread sanitizer. check-built: what its --check needs.
+# What tests/run.sh starts: unit tests and fuzz targets with the address sanitizer, tests of operations at full speed,
+# those of threads with the thread sanitizer. check-built: what its --check needs.
 asan_tests := $(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/%,$(tests)) $(fuzzers))
 native_tests := $(patsubst %.c,$(BUILD)/native/%,$(filter tests/ops/%,$(tests)))
 tsan_tests := $(patsubst %.c,$(BUILD)/tsan/%,$(wildcard tests/unit/test_pool*.c tests/unit/test_mesh*.c))

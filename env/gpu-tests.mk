@@ -1,5 +1,5 @@
-# Tests of the GPU worker without a GPU: libraries that play NVIDIA's, among them a libcuda.so.1 that executes the device code,
-# its PTX or its machine code on the CPU. The Makefile includes this file with CUDA=1, after gpu.mk.
+# Tests of the GPU worker without a GPU: libraries that play NVIDIA's, among them a libcuda.so.1 that executes the
+# device code, its PTX or its machine code on the CPU. The Makefile includes this file with CUDA=1, after gpu.mk.
 #   BUILD/fake                  libnvidia-ml.so.1 and libnccl.so.2
 #   BUILD/shim                  each libcuda.so.1
 #   BUILD/sass                  machine code and its text
@@ -44,13 +44,17 @@ $(BUILD)/fake/ending.so: tests/fake/ending.c $(gpu)/flags
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC $< -o $@
 tests-built: $(fake_nccl) $(BUILD)/fake/ending.so
 
-# A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with every access to memory
-# checked (tests/shim/check.c); products and convolutions of 16 bits only with LONG=1: tests/ptx checks those of the compiled code.
-shim_line := $(CC) $(common) -O1 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment -fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
+# A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with
+# every access to memory checked (tests/shim/check.c); products and convolutions of 16 bits only with LONG=1: tests/ptx
+# checks those of the compiled code.
+shim_line := $(CC) $(common) -O1 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -fsanitize=alignment \
+	-fsanitize-undefined-trap-on-error -DRP_SHIM -isystem $(gpu)/include
 shim_checked := -DSHIM_CHECKED
 shim_watch := -fsanitize=thread --param tsan-instrument-func-entry-exit=0
 define shim
-shim_$1_objects := $(patsubst %.cu,$(BUILD)/shim/$6/%.o,$5) $(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(filter-out $5,$(device_code)) $(filter-out $(if $3,,%/check.c),$(wildcard tests/shim/*.c $(if $3,tests/shim/*.cu)))))
+shim_$1_objects := $(patsubst %.cu,$(BUILD)/shim/$6/%.o,$5) \
+	$(patsubst %,$(BUILD)/shim/$1/%.o,$(basename $(filter-out $5,$(device_code)) \
+	$(filter-out $(if $3,,%/check.c),$(wildcard tests/shim/*.c $(if $3,tests/shim/*.cu)))))
 $(BUILD)/shim/$1/%.o: shim_line += -D__CUDA_ARCH__=$2 $3
 $(BUILD)/shim/$1/tests/shim/shim.o: private shim_line += -O3
 $(BUILD)/shim/$1/%.o: %.cu $(gpu)/flags | $(gpu)/include
@@ -76,8 +80,10 @@ $(eval $(call shim,checked,800,$(shim_checked),$(shim_watch),$(shim_unchecked),8
 $(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch),$(shim_unchecked),700))
 
 # A libcuda.so.1 for tests that executes the compiled PTX (tests/ptx), and PTX for it besides what ships.
-ptx_line := $(CC) $(common) -O3 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fno-math-errno -fno-trapping-math -DRP_SHIM -isystem $(gpu)/include
-ptx_objects := $(patsubst %.c,$(BUILD)/shim/ptx/%.o,$(wildcard tests/ptx/*.c tests/simt/*.c) $(addprefix tests/shim/,driver.c launch.c memory.c order.c stream.c))
+ptx_line := $(CC) $(common) -O3 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fno-math-errno -fno-trapping-math -DRP_SHIM \
+	-isystem $(gpu)/include
+ptx_objects := $(patsubst %.c,$(BUILD)/shim/ptx/%.o,$(wildcard tests/ptx/*.c tests/simt/*.c) \
+	$(addprefix tests/shim/,driver.c launch.c memory.c order.c stream.c))
 $(BUILD)/shim/ptx/%.o: %.c $(gpu)/flags | $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)
@@ -93,9 +99,10 @@ ptx_images := $(foreach a,$(ptx_archs),$(patsubst src/backend/cuda/%.cu,$(gpu)/d
 -include $(addsuffix .d,$(ptx_images))
 tests-built: $(BUILD)/shim/ptx/libcuda.so.1 $(ptx_images)
 
-# One that executes machine code (tests/sass), and nvdisasm's text of that code; without the disassembler, there is no text.
-# BUILD/sass/ARCH/NAME is a link to the cubin, NAME.sass the text.
-sass_objects := $(patsubst %.c,$(BUILD)/shim/sass/%.o,$(wildcard tests/sass/*.c tests/simt/*.c) $(addprefix tests/shim/,driver.c launch.c memory.c order.c stream.c))
+# One that executes machine code (tests/sass), and nvdisasm's text of that code; without the disassembler, there is no
+# text. BUILD/sass/ARCH/NAME is a link to the cubin, NAME.sass the text.
+sass_objects := $(patsubst %.c,$(BUILD)/shim/sass/%.o,$(wildcard tests/sass/*.c tests/simt/*.c) \
+	$(addprefix tests/shim/,driver.c launch.c memory.c order.c stream.c))
 $(BUILD)/shim/sass/%.o: %.c $(gpu)/flags | $(gpu)/include
 	$(Q)mkdir -p $(@D)
 	$(call say,CC,$@)

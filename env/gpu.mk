@@ -1,15 +1,17 @@
-# repro-gpu, the GPU worker: a program of its own, linked with glibc, that loads NVIDIA's libraries. It travels in the static
-# program. The Makefile includes this file with CUDA=1.
+# repro-gpu, the GPU worker: a program of its own, linked with glibc, that loads NVIDIA's libraries. It travels in the
+# static program. The Makefile includes this file with CUDA=1.
 #   BUILD/gpu/repro-gpu, .zst   the program
 #   BUILD/gpu/include           CUDA's and NVML's headers (a link)
-#   BUILD/gpu/device/ARCH/NAME  src/backend/cuda/NAME.cu compiled for one architecture; .txt: what ptxas said, .zst: packed
+#   BUILD/gpu/device/ARCH/NAME  src/backend/cuda/NAME.cu compiled for one architecture; .txt: what ptxas said, .zst:
+#                               packed
 #   BUILD/gpu/gen/images.c, .S  the table of all of them
 #   BUILD/gpu/about.txt         for the build record: CUDA's version, digest and size of the program
 #   BUILD/gpu/images.txt        and the compiler, digests and sizes of the device code
 gpu := $(BUILD)/gpu
-# What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders the linker takes what
-# the program calls; of the others they are named.
-gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model model/nn optim train worker data/image))) src/capture/probe.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
+# What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders
+# the linker takes what the program calls; of the others they are named.
+gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model \
+	model/nn optim train worker data/image))) src/capture/probe.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
 	$(filter-out $(addprefix src/data/,archive%.c embedded_data.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked
@@ -17,10 +19,10 @@ gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -f
 more_code := src/backend/cuda/gemm16_wgmma.cu
 device_code := $(filter-out $(more_code),$(sort $(wildcard src/backend/cuda/*.cu)))
 code_for = $(if $(filter %a,$1),$(more_code),$(device_code))
-# Machine code also runs on later minor versions of its architecture; the PTX serves what has none: 11.0, and all after 12.
-# With processors of Arm: Orin is 8.7, whose code no other GPU runs, GH200 9.0, GB200 10.0, GB300 10.3, GB10 12.1; Thor is 11.0 since CUDA 13,
-# where NVRTC 12 knows it as 10.1: PTX. Cards beside Graviton, Altra and Grace are T4G, A100 with A10 and A40, and L4. An architecture takes
-# 0.9 to 1.2 MB of the program, which has 20.7 of 24 MB with them.
+# Machine code also runs on later minor versions of its architecture; the PTX serves what has none: 11.0, and all after
+# 12. With processors of Arm: Orin is 8.7, whose code no other GPU runs, GH200 9.0, GB200 10.0, GB300 10.3, GB10 12.1;
+# Thor is 11.0 since CUDA 13, where NVRTC 12 knows it as 10.1: PTX. Cards beside Graviton, Altra and Grace are T4G, A100
+# with A10 and A40, and L4. An architecture takes 0.9 to 1.2 MB of the program, which has 20.7 of 24 MB with them.
 ifeq ($(ARCH),aarch64)
 ARCHS ?= sm_75 sm_80 sm_87 sm_89 sm_90 sm_90a sm_100 sm_121 compute_100
 endif
@@ -109,7 +111,8 @@ $(gpu)/gen/images_bytes.o: $(gpu)/images.txt $(gpu)/flags
 -include $(addsuffix .d,$(device))
 
 gpu_objects := $(patsubst %.c,$(gpu)/%.o,$(gpu_sources)) $(gpu)/gen/images.o $(gpu)/gen/images_bytes.o
-$(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(gpu)/files $(cuda_ready)
+$(gpu)/repro-gpu: $(gpu_objects) $(gpu)/libjansson.a env/link-gpu.sh env/gpu/start.S env/gpu/init.c $(gpu)/files \
+	$(cuda_ready)
 	$(call say,LD,$@)
 	$(Q)env/link-gpu.sh $@ $(filter %.o %.a,$^) $(cudart) $(addprefix $(sysroot)/lib/,libssl.a libcrypto.a libzstd.a libjpeg.a libz.a)
 $(gpu)/compress: env/gpu/compress.c $(gpu)/flags $(sysroot)/sources.txt
