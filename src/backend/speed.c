@@ -280,7 +280,7 @@ static int convolutions(struct call *out)
 
 /* Attention at three sizes, then operations limited by memory: how many tensors of rows x width each reads or
  * writes. */
-static int others(struct call *out)
+static int list_others(struct call *out)
 {
     static const long sizes[][2] = {{32, 128}, {96, 128}, {8, 512}};
     static const struct {
@@ -344,7 +344,7 @@ static int wait_for_device(struct bench *b)
     return b->dev->backend->sync(b->dev, b->err);
 }
 
-static double timed(struct bench *b, const struct call *c, long calls)
+static double time_calls(struct bench *b, const struct call *c, long calls)
 {
     uint64_t start = rp_now_ns();
     for (long i = 0; i < calls; i++)
@@ -363,20 +363,20 @@ static const char *shape_text(char out[SHAPE_TEXT], const struct call *c)
     return out;
 }
 
-static int measure(struct bench *b, const struct call *c, const struct rp_case_watch *progress)
+static int measure_call(struct bench *b, const struct call *c, const struct rp_case_watch *progress)
 {
     char shape[SHAPE_TEXT], op[80];
     snprintf(op, sizeof op, "%s%s%s", c->what, *c->name ? ", " : "", c->name);
     rp_case_watch_begin(progress, op, (int)json_array_size(b->rows) + 1, shape_text(shape, c));
-    double s[WINDOWS], once = timed(b, c, 1); /* the first loads the kernel */
+    double s[WINDOWS], once = time_calls(b, c, 1); /* the first loads the kernel */
     if (once >= 0)
-        once = timed(b, c, 1);
+        once = time_calls(b, c, 1);
     if (once < 0)
         return -1;
     long calls = (long)(b->seconds / WINDOWS / (once > 1e-6 ? once : 1e-6)), windows = calls > 0 ? WINDOWS : 1;
     calls = calls < 1 ? 1 : calls > 1000 ? 1000 : calls;
     for (long i = 0; i < windows; i++) {
-        s[i] = timed(b, c, calls);
+        s[i] = time_calls(b, c, calls);
         if (s[i] < 0)
             return -1;
         s[i] /= (double)calls;
@@ -389,7 +389,7 @@ static int measure(struct bench *b, const struct call *c, const struct rp_case_w
     return 0;
 }
 
-static void *block(struct bench *b, size_t bytes)
+static void *new_block(struct bench *b, size_t bytes)
 {
     return b->dev->backend->block(b->dev, RP_CLASS_SCRATCH, bytes, b->err);
 }
@@ -401,15 +401,15 @@ static int prepare(struct bench *b)
     size_t work = rp_colsum_work(ROWS, 3 * INNER) + 8 * INNER, small = 24 * ROWS,
         mask = rp_mask_bytes(12 * ROWS, 512);
     for (size_t i = 0; i < 4; i++) {
-        *large[i] = block(b, ELEMENTS * sizeof(float));
+        *large[i] = new_block(b, ELEMENTS * sizeof(float));
         if (!*large[i])
             return -1;
         b->dev->op->init_normal(b->dev, *large[i], (size_t)ELEMENTS, 0.5f, 1 + i, 7, 1);
     }
-    b->work = block(b, work * sizeof(float));
-    b->small = b->work ? block(b, small * sizeof(float)) : NULL;
-    b->mask = b->small ? block(b, mask) : NULL;
-    b->keys = b->mask ? block(b, ROWS) : NULL;
+    b->work = new_block(b, work * sizeof(float));
+    b->small = b->work ? new_block(b, small * sizeof(float)) : NULL;
+    b->mask = b->small ? new_block(b, mask) : NULL;
+    b->keys = b->mask ? new_block(b, ROWS) : NULL;
     unsigned char ones[ROWS];
     memset(ones, 1, sizeof ones);
     if (!b->keys || b->dev->backend->upload(b->dev, b->keys, ones, sizeof ones, b->err) < 0)
@@ -444,14 +444,14 @@ int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seco
     struct call calls[CALLS];
     struct rp_op_use use;
     int n = gemms(calls);
-    n += others(calls + n);
+    n += list_others(calls + n);
     n += causal(calls + n);
     n += convolutions(calls + n);
     RP_BUG_IF(n > CALLS);
     rp_case_watch_begin(progress, "filling the tensors", 1, "");
     int failed = prepare(&b) < 0;
     for (int i = 0; i < n && !failed && !(stop && stop()); i++)
-        failed = is_supported(dev->backend, o, &calls[i], &use) && measure(&b, &calls[i], progress) < 0;
+        failed = is_supported(dev->backend, o, &calls[i], &use) && measure_call(&b, &calls[i], progress) < 0;
     *rows = b.rows;
     return failed ? -1 : 0;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-static uint64_t now(clockid_t id)
+static uint64_t read_clock(clockid_t id)
 {
     struct timespec t;
     clock_gettime(id, &t);
@@ -12,12 +12,12 @@ static uint64_t now(clockid_t id)
 
 uint64_t rp_now_ns(void)
 {
-    return now(CLOCK_MONOTONIC);
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 uint64_t rp_wall_ns(void)
 {
-    return now(CLOCK_REALTIME);
+    return read_clock(CLOCK_REALTIME);
 }
 
 void rp_rfc3339(char out[32], uint64_t wall_ns)

@@ -58,7 +58,7 @@ json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp
     return rp_json_parse_most(data, size, VALUES_MAX, what, err);
 }
 
-static json_t *parse(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
+static json_t *parse_document(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
 {
     json_error_t e;
     if (check_size(data, size, values, what, err) < 0)
@@ -73,7 +73,7 @@ static json_t *parse(const char *data, size_t size, int64_t values, const char *
 json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
 {
     json_t *j = rp_json_read_own(data, size, values);
-    return j ? j : parse(data, size, values, what, err);
+    return j ? j : parse_document(data, size, values, what, err);
 }
 
 /* ---- writing ---- */
@@ -108,7 +108,7 @@ static void add_shortest(struct rp_buf *out, const char *bytes, size_t size)
 }
 
 /* jansson passes a text between two calls with one quote each, and a number in one call. */
-static int append(const char *bytes, size_t size, void *arg)
+static int append_bytes(const char *bytes, size_t size, void *arg)
 {
     struct json_output *o = arg;
     const int is_real = !o->in_text && (*bytes == '-' || (*bytes >= '0' && *bytes <= '9')) &&
@@ -124,7 +124,8 @@ static int append(const char *bytes, size_t size, void *arg)
 static void dump(struct rp_buf *out, const json_t *j, size_t flags, int shortest)
 {
     struct json_output o = {.out = out, .shortest = shortest};
-    int failed = json_dump_callback(j, append, &o, flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    int failed =
+        json_dump_callback(j, append_bytes, &o, flags | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
     RP_BUG_IF(failed); /* only a NULL or cyclic document, or no memory */
     rp_buf_add(out, "\n", 1);
 }
@@ -150,7 +151,7 @@ json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *ow
     *own = j != NULL;
     if (j)
         return j;
-    j = parse(data, size, values, what, err);
+    j = parse_document(data, size, values, what, err);
     for (int shortest = 1; j && !*own && shortest >= 0; shortest--) { /* older versions wrote 17 digits */
         RP_BUF again = {0};
         dump(&again, j, JSON_INDENT(2), shortest);
@@ -169,8 +170,8 @@ void rp_json_write_plain(struct rp_buf *out, const json_t *j)
     out->data[--out->size] = 0;
 }
 
-static json_t *get(const json_t *obj, const char *key, json_type type, const char *type_name, const char *what,
-                   struct rp_err *err)
+static json_t *get_typed(const json_t *obj, const char *key, json_type type, const char *type_name, const char *what,
+                         struct rp_err *err)
 {
     if (!json_is_object(obj))
         return rp_fail_null(err, RP_MALFORMED, "%s: expected an object that has '%s'", what, key);
@@ -182,7 +183,7 @@ static json_t *get(const json_t *obj, const char *key, json_type type, const cha
 
 int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what, struct rp_err *err)
 {
-    const json_t *v = get(obj, key, JSON_STRING, "a string", what, err);
+    const json_t *v = get_typed(obj, key, JSON_STRING, "a string", what, err);
     if (!v)
         return -1;
     *out = json_string_value(v);
@@ -191,7 +192,7 @@ int rp_json_str(const json_t *obj, const char *key, const char **out, const char
 
 int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *what, struct rp_err *err)
 {
-    const json_t *v = get(obj, key, JSON_INTEGER, "an integer", what, err);
+    const json_t *v = get_typed(obj, key, JSON_INTEGER, "an integer", what, err);
     if (!v)
         return -1;
     *out = json_integer_value(v);
@@ -200,12 +201,12 @@ int rp_json_int(const json_t *obj, const char *key, int64_t *out, const char *wh
 
 json_t *rp_json_obj(const json_t *obj, const char *key, const char *what, struct rp_err *err)
 {
-    return get(obj, key, JSON_OBJECT, "an object", what, err);
+    return get_typed(obj, key, JSON_OBJECT, "an object", what, err);
 }
 
 json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct rp_err *err)
 {
-    return get(obj, key, JSON_ARRAY, "an array", what, err);
+    return get_typed(obj, key, JSON_ARRAY, "an array", what, err);
 }
 
 const json_t *rp_json_at(const json_t *j, const char *path)

@@ -25,14 +25,14 @@ struct own_text {
 
 static json_t *read_value(struct own_text *t);
 
-static int skip(struct own_text *t, const char *what, size_t n)
+static int skip_word(struct own_text *t, const char *what, size_t n)
 {
     if ((size_t)(t->end - t->p) < n || memcmp(t->p, what, n) != 0)
         return 0;
     t->p += n;
     return 1;
 }
-#define SKIP(t, what) skip(t, what, sizeof what - 1)
+#define SKIP(t, what) skip_word(t, what, sizeof what - 1)
 
 static int skip_indent(struct own_text *t)
 {
@@ -185,7 +185,7 @@ static int begin_list(struct own_text *t)
 static int end_list(struct own_text *t, const char *bracket)
 {
     t->depth--;
-    return skip_indent(t) && skip(t, bracket, 1);
+    return skip_indent(t) && skip_word(t, bracket, 1);
 }
 
 static int read_items(struct own_text *t, json_t *array)

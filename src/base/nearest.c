@@ -4,7 +4,7 @@
 
 #define WORD_MAX 63
 
-static int lower(char c)
+static int lower_case(char c)
 {
     return c >= 'A' && c <= 'Z' ? c | 0x20 : c;
 }
@@ -24,9 +24,10 @@ int rp_edit_distance(const char *a, const char *b)
         int *row = d[i % 3], *up = d[(i + 2) % 3], *up2 = d[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= m; j++) {
-            int same = lower(a[i - 1]) == lower(b[j - 1]);
+            int same = lower_case(a[i - 1]) == lower_case(b[j - 1]);
             row[j] = min2(min2(up[j] + 1, row[j - 1] + 1), up[j - 1] + !same);
-            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
+            if (i > 1 && j > 1 && lower_case(a[i - 1]) == lower_case(b[j - 2]) &&
+                lower_case(a[i - 2]) == lower_case(b[j - 1]))
                 row[j] = min2(row[j], up2[j - 2] + 1);
         }
     }

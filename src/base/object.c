@@ -9,7 +9,7 @@
 
 enum { OR_NULL = 1, OR_ABSENT }; /* or_null of a row */
 
-static void *at(const void *object, const struct rp_object_field *f)
+static void *field_at(const void *object, const struct rp_object_field *f)
 {
     return (char *)object + f->offset;
 }
@@ -28,7 +28,7 @@ char *rp_text_copy(const char *text)
 
 static void init_field(void *object, const struct rp_object_field *f)
 {
-    void *to = at(object, f);
+    void *to = field_at(object, f);
     switch (f->type) {
     case RP_IS_COUNT:
     case RP_IS_INTEGER:
@@ -64,7 +64,7 @@ void rp_object_init(void *object, const struct rp_object_type *type)
 
 static void fini_field(void *object, const struct rp_object_field *f)
 {
-    void *of = at(object, f);
+    void *of = field_at(object, f);
     switch (f->type) {
     case RP_IS_TEXT:
     case RP_IS_NAME:
@@ -136,7 +136,7 @@ static void read_list(void *object, const struct rp_object_field *f, const json_
 {
     const int64_t n = (int64_t)json_array_size(j);
     const size_t size = f->type == RP_IS_LIST ? f->of->size : f->type == RP_IS_TEXTS ? sizeof(char *) : sizeof(int64_t);
-    char *to = *(char **)at(object, f) = rp_alloc((size_t)(n ? n : 1) * size);
+    char *to = *(char **)field_at(object, f) = rp_alloc((size_t)(n ? n : 1) * size);
     *count_at(object, f) = n;
     for (int64_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(j, (size_t)i);
@@ -151,7 +151,7 @@ static void read_list(void *object, const struct rp_object_field *f, const json_
 
 static void read_field(void *object, const struct rp_object_field *f, const json_t *j)
 {
-    void *to = at(object, f);
+    void *to = field_at(object, f);
     switch (f->type) {
     case RP_IS_COUNT:
     case RP_IS_INTEGER:
@@ -315,7 +315,7 @@ static json_t *float_json(float x)
 
 static json_t *list_json(const void *object, const struct rp_object_field *f)
 {
-    char *const of = *(char *const *)at(object, f);
+    char *const of = *(char *const *)field_at(object, f);
     const int64_t n = *count_at(object, f);
     json_t *list = of || (f->type != RP_IS_TEXTS && f->or_null != OR_ABSENT) ? json_array() : NULL;
     for (int64_t i = 0; i < n; i++)
@@ -327,12 +327,12 @@ static json_t *list_json(const void *object, const struct rp_object_field *f)
 
 const void *rp_object_part(const void *object, const struct rp_object_field *f)
 {
-    return f->type == RP_IS_PART_OR_NONE ? *(void *const *)at(object, f) : at(object, f);
+    return f->type == RP_IS_PART_OR_NONE ? *(void *const *)field_at(object, f) : field_at(object, f);
 }
 
 json_t *rp_object_value(const void *object, const struct rp_object_field *f)
 {
-    const void *from = at(object, f);
+    const void *from = field_at(object, f);
     switch (f->type) {
     case RP_IS_COUNT:
     case RP_IS_INTEGER:
@@ -391,7 +391,7 @@ json_t *rp_object_json(const void *object, const struct rp_object_type *type)
 #define INTERVAL                                                                                                       \
     "{\"type\": \"array\", \"minItems\": 2, \"maxItems\": 2, \"items\": {\"type\": \"number\", \"minimum\": 0}}"
 
-static json_t *parsed(const char *text)
+static json_t *parse_text(const char *text)
 {
     json_t *j = json_loads(text, 0, NULL);
     RP_BUG_IF(!j);
@@ -465,21 +465,21 @@ static json_t *value_schema(const struct rp_object_field *f)
     case RP_IS_SIGNED:
         return number_schema("number", 1, f->limit);
     case RP_IS_BOOL:
-        return parsed("{\"type\": \"boolean\"}");
+        return parse_text("{\"type\": \"boolean\"}");
     case RP_IS_NAME:
-        return parsed(NAME);
+        return parse_text(NAME);
     case RP_IS_TIME:
-        return parsed(TIME);
+        return parse_text(TIME);
     case RP_IS_SHA256:
-        return parsed(SHA256);
+        return parse_text(SHA256);
     case RP_IS_FLOAT:
-        return parsed(FLOAT);
+        return parse_text(FLOAT);
     case RP_IS_INTERVAL:
-        return parsed(INTERVAL);
+        return parse_text(INTERVAL);
     case RP_IS_CHOICE:
         return choice_schema(f);
     case RP_IS_JSON:
-        return parsed(f->limit);
+        return parse_text(f->limit);
     case RP_IS_PART:
     case RP_IS_PART_OR_NONE:
         return reference(f->of);

@@ -50,19 +50,19 @@ void rp_progress_init(struct rp_progress *m, int fd, int quiet)
 }
 
 /* Progress is a courtesy: a closed or full stderr must not end a run. */
-static void put(const struct rp_progress *m, const char *text)
+static void put_text(const struct rp_progress *m, const char *text)
 {
     if (rp_write_all(m->fd, text, strlen(text)) < 0)
         return;
 }
 
 /* Show `line` in place of the one on the screen, cut to the width so that it never wraps. */
-static void rewrite(struct rp_progress *m, const char *line)
+static void rewrite_line(struct rp_progress *m, const char *line)
 {
     char out[LINE_MAX_BYTES + 32];
     m->width = rp_columns(m->fd); /* the window may have been resized */
-    put(m, RP_FORMAT(out, "\r\033[K%s%.*s%s", m->colour ? "\033[36m" : "", m->width - 1, line,
-                     m->colour ? "\033[0m" : ""));
+    put_text(m, RP_FORMAT(out, "\r\033[K%s%.*s%s", m->colour ? "\033[36m" : "", m->width - 1, line,
+                          m->colour ? "\033[0m" : ""));
     m->open = 1;
 }
 
@@ -71,7 +71,7 @@ static void full_line(struct rp_progress *m, const char *line)
     char out[LINE_MAX_BYTES + 32];
     snprintf(out, sizeof out, "%s%s\n", m->open ? "\r\033[K" : "", line);
     m->open = 0;
-    put(m, out);
+    put_text(m, out);
 }
 
 /* One line of JSON, which takes `event`. */
@@ -79,7 +79,7 @@ static void put_event(const struct rp_progress *m, json_t *event)
 {
     RP_BUF line = {0};
     rp_json_write_line(&line, event);
-    put(m, rp_buf_text(&line));
+    put_text(m, rp_buf_text(&line));
     json_decref(event);
 }
 
@@ -102,7 +102,7 @@ void rp_progress_phase(struct rp_progress *m, const char *phase, const char *det
     }
     rp_sanitize(RP_FORMAT(line, "%s%s%s", m->phase, detail ? " " : "", detail ? detail : ""));
     if (m->tty)
-        rewrite(m, line);
+        rewrite_line(m, line);
     else
         full_line(m, line);
 }
@@ -144,7 +144,7 @@ void rp_progress_step(struct rp_progress *m, const char *what, int step, int tot
     time_left(left, sizeof left, step < total ? eta_s : -1);
     snprintf(line, sizeof line, "%s  %s %d/%d%s%s%s", m->phase, what, step, total, losses, speed, left);
     if (m->tty)
-        rewrite(m, line);
+        rewrite_line(m, line);
     else
         full_line(m, line);
 }
@@ -163,6 +163,6 @@ void rp_progress_note(struct rp_progress *m, const char *fmt, ...)
 void rp_progress_end(struct rp_progress *m)
 {
     if (m->open)
-        put(m, "\n");
+        put_text(m, "\n");
     m->open = 0;
 }

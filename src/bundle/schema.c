@@ -183,7 +183,7 @@ struct schema_walk {
     int quiet; /* inside an alternative that another one follows: no message is needed */
 };
 
-static int check(struct schema_walk *w, const struct node *n, const json_t *v);
+static int check_node(struct schema_walk *w, const struct node *n, const json_t *v);
 
 /* "/results/windows/0", cut where it is too long */
 static size_t write_path(char out[PATH_MAX_CHARS], const struct part *at)
@@ -199,8 +199,8 @@ static size_t write_path(char out[PATH_MAX_CHARS], const struct part *at)
     return n < PATH_MAX_CHARS ? n : PATH_MAX_CHARS - 1;
 }
 
-static int fail(struct schema_walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int fail(struct schema_walk *w, const char *fmt, ...)
+static int fail_walk(struct schema_walk *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int fail_walk(struct schema_walk *w, const char *fmt, ...)
 {
     char text[200], safe[200], path[PATH_MAX_CHARS] = "the document";
     if (w->quiet) {
@@ -217,7 +217,7 @@ static int check_part(struct schema_walk *w, const struct node *n, const json_t 
 {
     struct part part = {w->at, name, index};
     w->at = &part;
-    int r = check(w, n, v);
+    int r = check_node(w, n, v);
     w->at = part.of;
     return r;
 }
@@ -227,13 +227,13 @@ static int k_type(struct schema_walk *w, const struct node *n, const json_t *v)
     if (n->types >> json_typeof(v) & 1)
         return 0;
     const char *type = json_string_value(n->arg[TYPE]);
-    return type ? fail(w, "is not of type %s", type) : fail(w, "is of none of its types");
+    return type ? fail_walk(w, "is not of type %s", type) : fail_walk(w, "is of none of its types");
 }
 
 static int k_const(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     const char *text = json_string_value(n->arg[CONST]);
-    return json_equal(n->arg[CONST], v) ? 0 : fail(w, "is not '%s'", text ? text : "what it must be");
+    return json_equal(n->arg[CONST], v) ? 0 : fail_walk(w, "is not '%s'", text ? text : "what it must be");
 }
 
 static int k_enum(struct schema_walk *w, const struct node *n, const json_t *v)
@@ -243,7 +243,7 @@ static int k_enum(struct schema_walk *w, const struct node *n, const json_t *v)
     json_array_foreach(n->arg[ENUM], i, one)
         if (json_equal(one, v))
             return 0;
-    return fail(w, "is none of the allowed values");
+    return fail_walk(w, "is none of the allowed values");
 }
 
 static int k_required(struct schema_walk *w, const struct node *n, const json_t *v)
@@ -252,7 +252,7 @@ static int k_required(struct schema_walk *w, const struct node *n, const json_t 
     json_t *name;
     json_array_foreach(n->arg[REQUIRED], i, name)
         if (!json_object_get(v, json_string_value(name)))
-            return fail(w, "has no '%s'", json_string_value(name));
+            return fail_walk(w, "has no '%s'", json_string_value(name));
     return 0;
 }
 
@@ -283,7 +283,7 @@ static int k_properties(struct schema_walk *w, const struct node *n, const json_
         if (i >= 0)
             known[i] = part;
         else if (n->closed)
-            return fail(w, "has '%s', which has no meaning there", name);
+            return fail_walk(w, "has '%s', which has no meaning there", name);
         else if (n->additional && check_part(w, n->additional, part, name, 0) < 0)
             return -1;
     }
@@ -307,7 +307,7 @@ static int k_pattern(struct schema_walk *w, const struct node *n, const json_t *
 {
     const char *text = json_string_value(v);
     int matches = !text || (n->is ? n->is(text) : regexec(n->re, text, 0, NULL, 0) == 0);
-    return matches ? 0 : fail(w, "does not match %s", json_string_value(n->arg[PATTERN]));
+    return matches ? 0 : fail_walk(w, "does not match %s", json_string_value(n->arg[PATTERN]));
 }
 
 static int k_any_of(struct schema_walk *w, const struct node *n, const json_t *v)
@@ -315,7 +315,7 @@ static int k_any_of(struct schema_walk *w, const struct node *n, const json_t *v
     for (int i = 0; i < n->anys; i++) {
         int is_last = i + 1 == n->anys;
         w->quiet += !is_last;
-        int rc = check(w, n->any[i], v);
+        int rc = check_node(w, n->any[i], v);
         w->quiet -= !is_last;
         if (rc == 0)
             return 0;
@@ -325,7 +325,7 @@ static int k_any_of(struct schema_walk *w, const struct node *n, const json_t *v
 
 static int k_ref(struct schema_walk *w, const struct node *n, const json_t *v)
 {
-    return check(w, n->ref, v);
+    return check_node(w, n->ref, v);
 }
 
 #define ARRAYS (1u << JSON_ARRAY)
@@ -367,10 +367,10 @@ static int check_limit(struct schema_walk *w, const struct keyword *k, const jso
     double limit = json_number_value(arg), is = json_is_array(v)    ? (double)json_array_size(v)
                                                 : json_is_string(v) ? (double)json_string_length(v)
                                                                     : json_number_value(v);
-    return (k->least ? is >= limit : is <= limit) ? 0 : fail(w, "%s %.17g%s", k->before, limit, k->after);
+    return (k->least ? is >= limit : is <= limit) ? 0 : fail_walk(w, "%s %.17g%s", k->before, limit, k->after);
 }
 
-static int check(struct schema_walk *w, const struct node *n, const json_t *v)
+static int check_node(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     for (unsigned left = n->has; left; left &= left - 1) {
         int i = __builtin_ctz(left);
@@ -383,12 +383,12 @@ static int check(struct schema_walk *w, const struct node *n, const json_t *v)
 int rp_schema_check(const struct rp_schema *schema, const json_t *doc, const char *what, struct rp_err *err)
 {
     struct schema_walk w = {.what = what, .err = err};
-    return check(&w, schema->root, doc);
+    return check_node(&w, schema->root, doc);
 }
 
 /* ---- whole schemas ---- */
 
-static int fill(struct rp_schema *s, struct node *n, const json_t *schema, struct rp_err *err)
+static int fill_node(struct rp_schema *s, struct node *n, const json_t *schema, struct rp_err *err)
 {
     const char *name;
     json_t *arg;
@@ -419,7 +419,7 @@ static struct node *compile(struct rp_schema *s, const json_t *schema, struct rp
     s->node = rp_realloc(s->node, (size_t)(s->n + 1) * sizeof(void *));
     s->node[s->n++] = n;
     n->schema = schema;
-    return fill(s, n, schema, err) < 0 ? NULL : n;
+    return fill_node(s, n, schema, err) < 0 ? NULL : n;
 }
 
 void rp_schema_free(struct rp_schema *s)

@@ -76,8 +76,8 @@ static struct rp_data_opts image_opts(const struct bench_opts *o, int threads)
 }
 
 /* One batch first, which starts the threads. */
-static int measure(struct rp_dataset *d, const struct bench_opts *o, void *const *column, struct measured *m,
-                   struct rp_err *err)
+static int measure_reading(struct rp_dataset *d, const struct bench_opts *o, void *const *column, struct measured *m,
+                           struct rp_err *err)
 {
     uint64_t least = (uint64_t)(o->seconds ? o->seconds : 3) * 1000000000ull, start = 0;
     for (int64_t batch = 0;; batch++) {
@@ -109,7 +109,7 @@ static int bench_threads(const struct rp_data_format *format, const char *path, 
     *records = format->count(d);
     for (int i = 0; i < n; i++)
         column[i] = rp_alloc((size_t)(BATCH * field[i].count) * rp_dtype_bytes(field[i].dtype));
-    int failed = measure(d, o, column, m, err);
+    int failed = measure_reading(d, o, column, m, err);
     for (int i = 0; i < n; i++)
         free(column[i]);
     format->close(d);

@@ -286,7 +286,7 @@ static int prepare(struct exec *x, struct rp_err *err)
 
 /* ---- the command ---- */
 
-static void tick(void *arg)
+static void handle_tick(void *arg)
 {
     struct exec *x = arg;
     rp_gpu_watch_take(&x->gpus, x->end.start_ns);
@@ -311,7 +311,7 @@ static int run_command(struct exec *x, struct rp_err *err)
         .out_most = rp_command_output_most(x->parts, *rp_exec_log_from(x, EXEC_STDOUT)),
         .errors_most = rp_command_output_most(x->parts, *rp_exec_log_from(x, EXEC_STDERR)),
         .inherited = inherited_pmi(x),
-        .tick = tick,
+        .tick = handle_tick,
         .arg = x};
     rp_progress_end(&x->progress);
     fflush(stdout);

@@ -185,7 +185,7 @@ int rp_exec_ask_hosts(struct exec *x, int after, struct rp_err *err)
 /* ---- messages ---- */
 
 /* type NULL: it has nothing but its name. */
-static json_t *message(const char *what, const void *object, const struct rp_object_type *type)
+static json_t *exec_message(const char *what, const void *object, const struct rp_object_type *type)
 {
     json_t *j = type ? rp_object_json(object, type) : json_object();
     json_object_set_new(j, "what", json_string(what));
@@ -200,7 +200,7 @@ static int is_message(const json_t *body, const char *what)
 static int tell_all(struct exec *x, const char *what, const void *object, const struct rp_object_type *type,
                     struct rp_err *err)
 {
-    RP_JSON *body = message(what, object, type);
+    RP_JSON *body = exec_message(what, object, type);
     return rp_join_broadcast(join_of(x), RP_FRAME_COMMAND, body, err);
 }
 
@@ -242,7 +242,7 @@ static json_t *ended_message(const struct exec *x)
     m.process.standard_error = &errors;
     m.out = out_text;
     m.errors = errors_text;
-    return message("ended", &m, &rp_type_exec_ended);
+    return exec_message("ended", &m, &rp_type_exec_ended);
 }
 
 static int take_ended(struct exec *x, int member, const json_t *body, struct rp_err *err)
@@ -292,7 +292,7 @@ static json_t *finished_message(struct exec *x, int log)
         m.kept = kept_of(p, i);
         m.log = bytes = base64_of(&p->text[i]);
     }
-    return message("finished", &m, &rp_type_exec_finished);
+    return exec_message("finished", &m, &rp_type_exec_finished);
 }
 
 static int take_finished(struct exec *x, int member, const json_t *body, struct rp_err *err)
@@ -494,7 +494,7 @@ static int send_finished(struct exec *x, const json_t *asked, struct rp_err *err
     return rp_join_send(join_of(x), 0, RP_FRAME_COMMAND, body, err);
 }
 
-static int begin(struct exec *x, int (*run)(struct exec *, struct rp_err *), struct rp_err *err)
+static int begin_exec(struct exec *x, int (*run)(struct exec *, struct rp_err *), struct rp_err *err)
 {
     if (run(x, err) < 0)
         return -1;
@@ -523,7 +523,7 @@ static int follow_once(struct exec *x, int (*run)(struct exec *, struct rp_err *
     if (type != RP_FRAME_COMMAND)
         return 0;
     if (is_message(body, "begin"))
-        return begin(x, run, err);
+        return begin_exec(x, run, err);
     if (is_message(body, "finish"))
         return send_finished(x, body, err);
     if (!is_message(body, "over"))

@@ -96,7 +96,7 @@ static struct rp_ceiling_rates *best_rates(const json_t *done)
     return rates;
 }
 
-static void show(struct rp_run_session *r)
+static void show_profile(struct rp_run_session *r)
 {
     const json_t *done = r->outcome.rank[0].done;
     struct rp_profile p;
@@ -120,6 +120,6 @@ int rp_run_show_profile(struct rp_run_session *r, struct rp_err *err)
         *err = r->outcome.reason.err;
         return -1;
     }
-    show(r);
+    show_profile(r);
     return 0;
 }

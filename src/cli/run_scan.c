@@ -167,7 +167,7 @@ static int prepare_scan(struct scan *s, const struct rp_run_opts *o, const struc
     return 0;
 }
 
-static void note(const struct rp_cli *cli, const struct rp_run_opts *o, const char *text)
+static void note_option(const struct rp_cli *cli, const struct rp_run_opts *o, const char *text)
 {
     struct rp_progress p;
     rp_progress_init(&p, STDERR_FILENO, cli->quiet);
@@ -191,7 +191,7 @@ static void run_one(struct scan *s, int i, struct rp_cli *cli, const struct rp_r
     settings_text(&setting, s, i % s->settings);
     rp_buf_printf(&line, "run %d of %d%s%s", i + 1, s->runs * s->settings, setting.size ? ": " : "",
                   rp_buf_text(&setting));
-    note(cli, o, rp_buf_text(&line));
+    note_option(cli, o, rp_buf_text(&line));
     options_of(&one, text, &item, s, i % s->settings, o);
     const int failed = rp_run(&quiet, &one, from, &e) < 0;
     cli->events = quiet.events;
@@ -206,7 +206,7 @@ static void run_one(struct scan *s, int i, struct rp_cli *cli, const struct rp_r
     if (!s->failed++ || rp_cli_is_worse(e.code, s->worst.code))
         s->worst = e;
     if (e.code != RP_INTERRUPTED)
-        note(cli, o, e.msg);
+        note_option(cli, o, e.msg);
 }
 
 /* A row of the table: the figures of all complete runs of a setting. */

@@ -252,7 +252,7 @@ static struct rp_comm *duplicate(struct rp_comm *c)
 
 /* ---- the whole ---- */
 
-static void attach(struct rp_comm *c, struct rp_dev *dev)
+static void attach_device(struct rp_comm *c, struct rp_dev *dev)
 {
     struct rp_mesh *m = (struct rp_mesh *)c;
     m->dev = dev->backend->separate_memory ? dev : NULL;
@@ -358,7 +358,8 @@ static int ranks_here(const struct rp_mesh *m)
 
 struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
 {
-    static const struct rp_comm_ops op = {exchange_host, mesh_close, exchange_device, attach, connections, duplicate};
+    static const struct rp_comm_ops op = {exchange_host, mesh_close,  exchange_device,
+                                          attach_device, connections, duplicate};
     struct rp_mesh_memory memory;
     if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
         close(o->listener);

@@ -42,7 +42,7 @@ static void set_options(int fd, int has_memory)
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
 }
 
-static int resolve(const char *address, int port, int passive, struct addrinfo **out, struct rp_err *err)
+static int resolve_address(const char *address, int port, int passive, struct addrinfo **out, struct rp_err *err)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | (passive ? AI_PASSIVE : 0),
                                    .ai_socktype = SOCK_STREAM};
@@ -70,7 +70,7 @@ int rp_mesh_listen(const char *address, int port, int *bound, struct rp_err *err
     int fd = -1, e = 0;
     for (int i = 0; i < (address ? 1 : 2) && fd < 0; i++) {
         struct addrinfo *found;
-        if (resolve(address ? address : all[i], port, 1, &found, err) < 0)
+        if (resolve_address(address ? address : all[i], port, 1, &found, err) < 0)
             return -1;
         fd = listen_at(found);
         e = errno;
@@ -108,7 +108,7 @@ struct opening {
     struct rp_err refused; /* why the last stranger was one */
 };
 
-static int admit(void *arg, int rank, int one_host, struct rp_err *err)
+static int admit_rank(void *arg, int rank, int one_host, struct rp_err *err)
 {
     const struct rp_mesh *m = arg;
     const int own = m->opts.rank;
@@ -214,7 +214,7 @@ static int start_connecting(const struct rp_mesh *m, struct mesh_link *l, struct
 {
     const struct rp_mesh_peer *p = &m->peers[l->rank];
     struct addrinfo *found;
-    if (resolve(p->address, p->port, 0, &found, err) < 0)
+    if (resolve_address(p->address, p->port, 0, &found, err) < 0)
         return -1;
     RP_FD fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int r = fd < 0 ? -1 : connect(fd, found->ai_addr, found->ai_addrlen), e = errno;
@@ -375,7 +375,7 @@ int rp_mesh_open_links(struct rp_mesh *m, struct rp_err *err)
     RP_FREE struct incoming *incoming = rp_alloc((size_t)most * sizeof *incoming);
     RP_FREE struct pollfd *polled = rp_alloc((size_t)(1 + most + m->world) * sizeof *polled);
     struct opening o = {.m = m, .listener = listener, .incoming = incoming, .incoming_most = most, .polled = polled};
-    m->greet.admit = admit;
+    m->greet.admit = admit_rank;
     m->greet.admit_arg = m;
     allow_descriptors(m->world);
     for (int i = 0; i < m->world; i++)

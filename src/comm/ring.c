@@ -186,7 +186,7 @@ static size_t least(uint64_t a, uint64_t b)
 }
 
 /* Copies between the ring and memory, in two parts where the ring ends. */
-static void copy(struct rp_ring *r, unsigned char *data, size_t n, int into_ring)
+static void copy_bytes(struct rp_ring *r, unsigned char *data, size_t n, int into_ring)
 {
     const size_t at = (size_t)(r->position & (r->size - 1)), first = least(n, r->size - at);
     if (into_ring) {
@@ -203,7 +203,7 @@ size_t rp_ring_write(struct rp_ring *r, const void *data, size_t size)
     const uint64_t used = r->position - atomic_load(&r->at->read);
     const size_t n = used > r->size ? 0 : least(least(size, r->size - used), r->size / 4);
     if (n) {
-        copy(r, (unsigned char *)(uintptr_t)data, n, 1);
+        copy_bytes(r, (unsigned char *)(uintptr_t)data, n, 1);
         r->position += n;
         atomic_store(&r->at->written, r->position);
     }
@@ -215,7 +215,7 @@ size_t rp_ring_read(struct rp_ring *r, void *data, size_t size)
     const uint64_t there = atomic_load(&r->at->written) - r->position;
     const size_t n = there > r->size ? 0 : least(least(size, there), r->size / 4);
     if (n) {
-        copy(r, data, n, 0);
+        copy_bytes(r, data, n, 0);
         r->position += n;
         atomic_store(&r->at->read, r->position);
     }

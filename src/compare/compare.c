@@ -141,7 +141,7 @@ static int on_processors(const struct rp_result *row)
 }
 
 /* Does the scope of a confounder include these results? */
-static int applies(const struct confounder *c, const struct rp_result *a, const struct rp_result *b)
+static int confounder_applies(const struct confounder *c, const struct rp_result *a, const struct rp_result *b)
 {
     const enum scope scope = c->scope;
     if (is_collective(a) && is_collective(b))
@@ -202,7 +202,7 @@ static enum rp_comparable compare_properties(struct rp_pair *pair, const struct 
             continue;
         int equal = known && (c->scope == MUCH ? is_near(x, y) : is_equal(x, y));
         equal |= strcmp(c->key, "precision") == 0 && is_same_precision(a, b);
-        if ((equal && !is_disturbed(c, x)) || is_ignored(c, a, x, b, y) || !applies(c, a, b))
+        if ((equal && !is_disturbed(c, x)) || is_ignored(c, a, x, b, y) || !confounder_applies(c, a, b))
             continue;
         struct confounder one = *c;
         one.why = vague ? VAGUE : !known && c->scope == REQUIRED ? NO_MODEL : c->why;

@@ -33,7 +33,7 @@ static const struct {
 /* Fields that do not matter for runs on processors. */
 static const char *const of_gpus[] = {"gpu.", "nvidia.", "cuda.", "rdma.", "environment.CUDA_", "environment.NCCL_"};
 
-static int begins(const char *text, const char *with)
+static int begins_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -55,7 +55,7 @@ static int is_named(const struct rp_pair *pair, const char *key)
 static int is_covered(const struct rp_pair *pair, const char *pattern)
 {
     for (size_t i = 0; i < sizeof covered / sizeof *covered; i++)
-        if (begins(pattern, covered[i].fields) && is_named(pair, covered[i].key))
+        if (begins_with(pattern, covered[i].fields) && is_named(pair, covered[i].key))
             return 1;
     return 0;
 }
@@ -63,7 +63,7 @@ static int is_covered(const struct rp_pair *pair, const char *pattern)
 static int is_of_gpus(const char *pattern)
 {
     for (size_t i = 0; i < sizeof of_gpus / sizeof *of_gpus; i++)
-        if (begins(pattern, of_gpus[i]))
+        if (begins_with(pattern, of_gpus[i]))
             return 1;
     return 0;
 }

@@ -24,7 +24,7 @@ struct many_work {
     atomic_int next, failed; /* failed: the rest is skipped */
 };
 
-static void *run(void *arg)
+static void *run_thread(void *arg)
 {
     struct many_work *w = arg;
     for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->n && !atomic_load(&w->failed);) {
@@ -43,7 +43,7 @@ static int threads_here(int most)
     return n > most ? most : n;
 }
 
-static void append(struct rp_rows *to, struct rp_rows *from)
+static void append_rows(struct rp_rows *to, struct rp_rows *from)
 {
     if (!from->n)
         return;
@@ -68,9 +68,9 @@ int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const
         w.job[i].what = what[i];
     RP_BUG_IF(pthread_attr_init(&attr) != 0 || pthread_attr_setstacksize(&attr, STACK) != 0);
     for (int most = threads_here(n - 1) - 1; threads < most; threads++)
-        if (pthread_create(&thread[threads], &attr, run, &w) != 0)
+        if (pthread_create(&thread[threads], &attr, run_thread, &w) != 0)
             break; /* the threads that exist do all the work */
-    run(&w);
+    run_thread(&w);
     while (threads)
         pthread_join(thread[--threads], NULL);
     pthread_attr_destroy(&attr);
@@ -80,7 +80,7 @@ int rp_rows_load_all(struct rp_rows *rows, const char *const *what, int n, const
             rc = -1;
         }
         if (rc == 0)
-            append(rows, &w.job[i].rows);
+            append_rows(rows, &w.job[i].rows);
         rp_rows_fini(&w.job[i].rows);
     }
     free(w.job);

@@ -352,7 +352,7 @@ static void set_samples(struct rp_result *row, const struct rp_records *rs)
     row->groups = groups;
 }
 
-static void fill(struct rp_result *row, const struct rp_run *run, const struct rp_records *rs)
+static void fill_result(struct rp_result *row, const struct rp_run *run, const struct rp_records *rs)
 {
     const struct rp_facts *f = run->facts;
     char text[120];
@@ -477,7 +477,7 @@ static int fill_unverified(struct rp_result *row, const char *path, struct rp_er
                             ? rp_fail(err, RP_UNAVAILABLE, "the bundle of a command is compared only where it verifies")
                             : read_unverified(&run, &b, err)) < 0;
     if (!failed)
-        fill(row, &run, NULL);
+        fill_result(row, &run, NULL);
     rp_run_fini(&run);
     return failed ? -1 : 0;
 }
@@ -524,7 +524,7 @@ struct rp_result *rp_rows_add_verified(struct rp_rows *rows, const struct rp_ver
         return add_verified_command(rows, v, kept);
     struct rp_result *row = rp_rows_add(rows);
     row->source.kind = RP_RESULT_BUNDLE;
-    fill(row, &kept->run, NULL);
+    fill_result(row, &kept->run, NULL);
     set_text(&row->source.signed_by, v->fingerprint);
     row->source.key_known = v->standing >= RP_STANDING_TRUSTED;
     rp_result_complete(row);
@@ -576,7 +576,7 @@ int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_
     set_text(&row->source.file, path);
     set_text(&row->source.format, "repro bundle");
     if (!failed) {
-        fill(row, &kept.run, &kept.run.records);
+        fill_result(row, &kept.run, &kept.run.records);
         set_verdict(row, &v);
         set_text(&row->source.statement, v.statement);
     } else if (o->unverified) {

@@ -28,7 +28,7 @@ static const struct property {
 };
 #define PROPERTIES (sizeof properties / sizeof *properties)
 
-static void *at(const struct rp_result *row, const struct property *p)
+static void *property_at(const struct rp_result *row, const struct property *p)
 {
     return (char *)row + p->offset; /* NOLINT: the callers know whether they may write */
 }
@@ -72,9 +72,9 @@ const char *rp_result_kind_name(enum rp_result_kind kind)
 static void set_unknown(struct rp_result *row, const struct property *p)
 {
     if (p->type == 'C')
-        *(int64_t *)at(row, p) = -1;
+        *(int64_t *)property_at(row, p) = -1;
     else if (p->type == 'R')
-        *(double *)at(row, p) = NAN;
+        *(double *)property_at(row, p) = NAN;
 }
 
 struct rp_result *rp_rows_add(struct rp_rows *rows)
@@ -91,7 +91,7 @@ void rp_result_fini(struct rp_result *row)
 {
     for (size_t i = 0; i < PROPERTIES; i++)
         if (properties[i].type == 'T')
-            free(*(char **)at(row, &properties[i]));
+            free(*(char **)property_at(row, &properties[i]));
     for (int i = 0; i < row->links; i++)
         free(row->link[i]);
     free(row->link);
@@ -179,7 +179,8 @@ int rp_result_number(double *to, const char *key, const char *text, struct rp_er
 
 static int set_number(struct rp_result *row, const struct property *p, double d, struct rp_err *err)
 {
-    return p->type == 'C' ? take_count(at(row, p), p->key, d, err) : take_number(at(row, p), p->key, d, err);
+    return p->type == 'C' ? take_count(property_at(row, p), p->key, d, err)
+                          : take_number(property_at(row, p), p->key, d, err);
 }
 
 int rp_result_set(struct rp_result *row, const char *key, const char *text, struct rp_err *err)
@@ -190,7 +191,7 @@ int rp_result_set(struct rp_result *row, const char *key, const char *text, stru
     if (!p)
         return rp_fail(err, RP_MALFORMED, "a result has no property '%s'", rp_excerpt(shown, key));
     if (p->type == 'T')
-        return rp_result_text(at(row, p), p->key, text, err);
+        return rp_result_text(property_at(row, p), p->key, text, err);
     set_unknown(row, p);
     return !*text ? 0 : text_to_number(&d, p->key, text, err) < 0 ? -1 : set_number(row, p, d, err);
 }
@@ -202,14 +203,14 @@ int rp_result_get(char *out, size_t size, const struct rp_result *row, const cha
     if (!p)
         return -1;
     if (p->type == 'T') {
-        const char *text = *(char **)at(row, p);
+        const char *text = *(char **)property_at(row, p);
         snprintf(out, size, "%s", text ? text : "");
     } else if (p->type == 'C') {
-        int64_t n = *(int64_t *)at(row, p);
+        int64_t n = *(int64_t *)property_at(row, p);
         if (n >= 0)
             snprintf(out, size, "%lld", (long long)n);
     } else {
-        double d = *(double *)at(row, p);
+        double d = *(double *)property_at(row, p);
         if (!isnan(d))
             snprintf(out, size, "%.10g", d);
     }
@@ -220,7 +221,7 @@ double rp_result_real(const struct rp_result *row, const char *key)
 {
     const struct property *p = find_property(key);
     RP_BUG_IF(!p || p->type != 'R');
-    return *(double *)at(row, p);
+    return *(double *)property_at(row, p);
 }
 
 char *rp_result_hardware(const struct rp_result *row)
@@ -348,7 +349,7 @@ json_t *rp_result_to_json(const struct rp_result *row)
     json_t *j = json_object();
     for (size_t i = 0; i < PROPERTIES; i++) {
         const struct property *p = &properties[i];
-        const void *value = at(row, p);
+        const void *value = property_at(row, p);
         if (p->type == 'T' && *(char *const *)value)
             json_object_set_new(j, p->key, json_string(*(char *const *)value));
         else if (p->type == 'C' && *(const int64_t *)value >= 0)
@@ -378,7 +379,7 @@ static int text_of(char **to, const char *key, const json_t *v, struct rp_err *e
 static int property_of(struct rp_result *row, const struct property *p, const json_t *v, struct rp_err *err)
 {
     if (p->type == 'T')
-        return text_of(at(row, p), p->key, v, err);
+        return text_of(property_at(row, p), p->key, v, err);
     if (!json_is_number(v))
         return rp_fail(err, RP_MALFORMED, "'%s' is not a number", p->key);
     return set_number(row, p, json_number_value(v), err);

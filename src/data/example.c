@@ -35,7 +35,7 @@ struct parse {
     struct rp_err *err;
 };
 
-static int bad(struct parse *s, const unsigned char *at, const char *what)
+static int fail_example(struct parse *s, const unsigned char *at, const char *what)
 {
     return rp_fail(s->err, RP_MALFORMED, "not %s: %s at byte %zu of the message", s->form->name, what,
                    (size_t)(at - s->start));
@@ -48,7 +48,7 @@ static int read_varint(struct parse *s, struct span *m, uint64_t *out)
     *out = 0;
     for (int shift = 0; shift < 64; shift += 7) {
         if (m->p == m->end)
-            return bad(s, at, "truncated varint");
+            return fail_example(s, at, "truncated varint");
         unsigned char b = *m->p++;
         if (shift == 63 && b > 1)
             break;
@@ -58,7 +58,7 @@ static int read_varint(struct parse *s, struct span *m, uint64_t *out)
             return 0;
         }
     }
-    return bad(s, at, "varint longer than 64 bits");
+    return fail_example(s, at, "varint longer than 64 bits");
 }
 
 static int read_tag(struct parse *s, struct span *m, uint32_t *number, int *wire)
@@ -72,9 +72,9 @@ static int read_tag(struct parse *s, struct span *m, uint32_t *number, int *wire
     *number = (uint32_t)(t >> 3);
     *wire = (int)(t & 7);
     if (t > UINT32_MAX || *number == 0)
-        return bad(s, at, "impossible field number");
+        return fail_example(s, at, "impossible field number");
     if (*wire > WIRE_32)
-        return bad(s, at, "impossible wire type");
+        return fail_example(s, at, "impossible wire type");
     return 0;
 }
 
@@ -86,7 +86,7 @@ static int read_bytes(struct parse *s, struct span *m, struct span *out)
     if (read_varint(s, m, &n) < 0)
         return -1;
     if (n > (size_t)(m->end - m->p))
-        return bad(s, at, "length beyond the end");
+        return fail_example(s, at, "length beyond the end");
     *out = (struct span){m->p, m->p + n};
     m->p += n;
     return 0;
@@ -95,12 +95,12 @@ static int read_bytes(struct parse *s, struct span *m, struct span *out)
 static int skip_bytes(struct parse *s, struct span *m, size_t n)
 {
     if ((size_t)(m->end - m->p) < n)
-        return bad(s, m->p, "truncated value");
+        return fail_example(s, m->p, "truncated value");
     m->p += n;
     return 0;
 }
 
-static int skip(struct parse *s, struct span *m, uint32_t number, int wire);
+static int skip_field(struct parse *s, struct span *m, uint32_t number, int wire);
 
 /* Groups are deprecated, but an unknown field may be one. */
 static int skip_group(struct parse *s, struct span *m, uint32_t number)
@@ -113,18 +113,18 @@ static int skip_group(struct parse *s, struct span *m, uint32_t number)
         if (read_tag(s, m, &inner, &wire) < 0)
             return -1;
         if (wire == WIRE_END && inner != open[--depth])
-            return bad(s, at, "end of another group");
+            return fail_example(s, at, "end of another group");
         if (wire == WIRE_GROUP && depth == GROUP_DEPTH)
-            return bad(s, at, "groups nested too deep");
+            return fail_example(s, at, "groups nested too deep");
         if (wire == WIRE_GROUP)
             open[depth++] = inner;
-        else if (wire != WIRE_END && skip(s, m, inner, wire) < 0)
+        else if (wire != WIRE_END && skip_field(s, m, inner, wire) < 0)
             return -1;
     }
     return 0;
 }
 
-static int skip(struct parse *s, struct span *m, uint32_t number, int wire)
+static int skip_field(struct parse *s, struct span *m, uint32_t number, int wire)
 {
     uint64_t v;
     struct span b;
@@ -134,7 +134,7 @@ static int skip(struct parse *s, struct span *m, uint32_t number, int wire)
     case WIRE_BYTES: return read_bytes(s, m, &b);
     case WIRE_GROUP: return skip_group(s, m, number);
     case WIRE_32: return skip_bytes(s, m, 4);
-    default: return bad(s, m->p, "end of a group that was not opened");
+    default: return fail_example(s, m->p, "end of a group that was not opened");
     }
 }
 
@@ -177,7 +177,7 @@ static int read_list(struct parse *s, struct span m, int floats, struct rp_examp
             if (read_bytes(s, &m, &b) < 0)
                 return -1;
             if (floats && (b.end - b.p) % 4)
-                return bad(s, at, "packed floats whose size is not a multiple of 4 bytes");
+                return fail_example(s, at, "packed floats whose size is not a multiple of 4 bytes");
             while (b.p < b.end)
                 if (floats) {
                     add_float(f, b.p);
@@ -187,7 +187,7 @@ static int read_list(struct parse *s, struct span m, int floats, struct rp_examp
                         return -1;
                     add_int(f, v);
                 }
-        } else if (skip(s, &m, number, wire) < 0) {
+        } else if (skip_field(s, &m, number, wire) < 0) {
             return -1;
         }
     }
@@ -205,7 +205,7 @@ static int next_field(struct parse *s, struct span *m, uint32_t from, uint32_t t
             return -1;
         if (number >= from && number <= to && wire == WIRE_BYTES)
             return read_bytes(s, m, out) < 0 ? -1 : (int)number;
-        if (skip(s, m, number, wire) < 0)
+        if (skip_field(s, m, number, wire) < 0)
             return -1;
     }
     return 0;
@@ -242,7 +242,7 @@ static int read_feature(struct parse *s, struct span m, struct rp_example_field 
     return number;
 }
 
-static struct rp_example_field *wanted(struct parse *s, struct span key)
+static struct rp_example_field *find_wanted(struct parse *s, struct span key)
 {
     for (int i = 0; i < s->n; i++)
         if (strlen(s->field[i].name) == (size_t)(key.end - key.p) &&
@@ -260,7 +260,7 @@ static int read_entry(struct parse *s, struct span m)
         ;
     if (number < 0)
         return -1;
-    struct rp_example_field *f = wanted(s, key);
+    struct rp_example_field *f = find_wanted(s, key);
     if (f) {
         f->found = RP_EXAMPLE_ABSENT;
         f->count = 0;

@@ -43,7 +43,7 @@ void rp_h5_cache_free(struct rp_h5_cache *c)
     free(c);
 }
 
-static unsigned char *room(unsigned char **p, size_t *have, size_t size)
+static unsigned char *reserve_room(unsigned char **p, size_t *have, size_t size)
 {
     if (size > *have) {
         *p = rp_realloc(*p, size);
@@ -109,7 +109,7 @@ static int unfilter(struct rp_h5_cache *c, const struct rp_h5_table *t, const st
 {
     const unsigned char *in = c->packed;
     size_t size = part->size;
-    unsigned char *scratch = room(&c->mixed, &c->mixed_size, full);
+    unsigned char *scratch = reserve_room(&c->mixed, &c->mixed_size, full);
     int left = 0;
     for (int i = 0; i < t->filters; i++)
         left += !(part->skipped >> i & 1);
@@ -139,8 +139,8 @@ static int load_chunk(struct rp_h5 *h, struct rp_h5_table *t, struct rp_h5_chunk
     struct rp_h5_cache *c = h->cache;
     const size_t full = (size_t)(t->chunk[0] * t->chunk[1] * t->width);
     if (!part->cached) {
-        if (rp_files_read(h->files, h->file, part->at, room(&c->packed, &c->packed_size, part->size), part->size, err) <
-            0)
+        if (rp_files_read(h->files, h->file, part->at, reserve_room(&c->packed, &c->packed_size, part->size),
+                          part->size, err) < 0)
             return -1;
         struct cached_chunk *new = add_cached(c, part, full);
         if (unfilter(c, t, part, new->data, full, err) < 0) {

@@ -150,7 +150,7 @@ static void line_path(const char *p, char *out, size_t size)
 }
 
 /* Both lists are sorted by path, so the first line that differs names the file. */
-static int explain(const char *dir, const char *have, const char *want, struct rp_err *err)
+static int explain_difference(const char *dir, const char *have, const char *want, struct rp_err *err)
 {
     char a[200], b[200];
     size_t i = 0;
@@ -186,7 +186,7 @@ int rp_marker_check(const char *dir, struct rp_err *err)
     if (failed)
         return -1;
     if (!rp_buf_is(&want, have.data, have.size))
-        return explain(dir, have.data, rp_buf_text(&want), err);
+        return explain_difference(dir, have.data, rp_buf_text(&want), err);
     return 0;
 }
 

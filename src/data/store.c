@@ -107,7 +107,8 @@ static void clean_store(const char *store)
 }
 
 /* Renames into place, unless a concurrent run was faster: then *theirs is 1. */
-static int publish(const struct store_work *w, const char *store, const char *final, int *theirs, struct rp_err *err)
+static int publish_folder(const struct store_work *w, const char *store, const char *final, int *theirs,
+                          struct rp_err *err)
 {
     *theirs = rename(w->data, final) < 0;
     if (*theirs && errno != EEXIST && errno != ENOTEMPTY)
@@ -126,7 +127,7 @@ static int unpack_new(const struct rp_archive_source *s, const char *store, cons
         return -1;
     RP_BUF list = {0};
     int failed = rp_archive_unpack(s, w.data, NULL, &list, err) < 0 || rp_marker_write(w.data, &list, err) < 0 ||
-                 publish(&w, store, final, theirs, err) < 0;
+                 publish_folder(&w, store, final, theirs, err) < 0;
     int no = failed ? err->sys : 0;
     work_fini(&w);
     if (failed && no == ENOSPC && !strstr(err->msg, "--store"))

@@ -95,7 +95,7 @@ static int bad_stream(const struct rp_unpacker *u, int file, const char *why, st
                    u->packing[file] == RP_PACKING_GZIP ? "gzip -dc" : "pigz -dcz");
 }
 
-static int fill(struct rp_unpacker *u, struct rp_err *err)
+static int fill_input(struct rp_unpacker *u, struct rp_err *err)
 {
     const uint64_t left = u->files->file[u->file].size - u->in;
     const size_t n = left < INPUT ? (size_t)left : INPUT;
@@ -127,7 +127,7 @@ static int begin_at_place(struct rp_unpacker *u, const struct unpacker_place *p,
     if (begin_stream(u, p->file, p->in - (p->bits > 0), p->out, p->bits, err) < 0)
         return -1;
     if (p->bits > 0) {
-        if (fill(u, err) < 0)
+        if (fill_input(u, err) < 0)
             return -1;
         u->z.avail_in--;
         inflatePrime(&u->z, p->bits, *u->z.next_in++ >> (8 - p->bits));
@@ -141,7 +141,7 @@ static int begin_at_place(struct rp_unpacker *u, const struct unpacker_place *p,
 static int skip_input(struct rp_unpacker *u, unsigned n, struct rp_err *err)
 {
     for (unsigned k; n; n -= k) {
-        if (!u->z.avail_in && fill(u, err) < 0)
+        if (!u->z.avail_in && fill_input(u, err) < 0)
             return -1;
         if (!u->z.avail_in)
             return 0;
@@ -158,7 +158,7 @@ static int next_member(struct rp_unpacker *u, struct rp_err *err)
     const int file = u->file;
     if (u->raw && skip_input(u, u->packing[file] == RP_PACKING_GZIP ? 8 : 4, err) < 0)
         return -1;
-    if (!u->z.avail_in && fill(u, err) < 0)
+    if (!u->z.avail_in && fill_input(u, err) < 0)
         return -1;
     if (!u->z.avail_in)
         return 0;
@@ -173,7 +173,7 @@ static int inflate_some(struct rp_unpacker *u, unsigned char *out, size_t size, 
                         struct rp_err *err)
 {
     *block = *end = 0;
-    if (!u->z.avail_in && fill(u, err) < 0)
+    if (!u->z.avail_in && fill_input(u, err) < 0)
         return -1;
     const int dry = !u->z.avail_in;
     u->z.next_out = out;

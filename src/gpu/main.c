@@ -28,7 +28,7 @@ static const struct {
 #undef X
 };
 
-static int answer(const json_t *question, struct rp_err *err)
+static int answer_question(const json_t *question, struct rp_err *err)
 {
     const char *name;
     if (rp_json_str(question, "probe", &name, "question", err) < 0)
@@ -186,7 +186,7 @@ static int answer_sample(const json_t *question, struct rp_err *err)
 static int handle_frame(enum rp_frame type, const json_t *body, struct rp_buf *in, int *status, struct rp_err *err)
 {
     if (type == RP_FRAME_PROBE)
-        return answer(body, err);
+        return answer_question(body, err);
     if (type == RP_FRAME_SELFTEST || type == RP_FRAME_SPEED)
         return answer_report(type, body, err);
     if (type == RP_FRAME_JOB)

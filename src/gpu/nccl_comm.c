@@ -330,7 +330,7 @@ static int prepare_library(struct nccl_comm *m, json_t **about, struct rp_err *e
     return 0;
 }
 
-static void attach(struct rp_comm *c, struct rp_dev *dev)
+static void attach_device(struct rp_comm *c, struct rp_dev *dev)
 {
     struct nccl_comm *m = (struct nccl_comm *)c;
     m->cuda = rp_cuda_of(dev);
@@ -349,7 +349,7 @@ static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_dev
     static const struct rp_comm_ops op = {.exchange = exchange_host,
                                           .close = close_comm,
                                           .exchange_device = exchange_device,
-                                          .attach = attach,
+                                          .attach = attach_device,
                                           .connections = connections};
     struct nccl_comm *m = rp_alloc(sizeof *m);
     const size_t each = ROOM / (size_t)placed->size[RP_GROUP_WORLD];

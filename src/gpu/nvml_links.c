@@ -13,7 +13,7 @@
 #define LINKS_MAX 64u
 
 /* The text of a value that is known, else NULL. */
-static const char *text(const json_t *values, const char *field)
+static const char *text_at(const json_t *values, const char *field)
 {
     return json_string_value(json_object_get(json_object_get(values, field), "value"));
 }
@@ -73,7 +73,7 @@ struct link_counts {
 static int is_gpu(const struct rp_nvml_device *all, unsigned n, const char *pci)
 {
     for (unsigned i = 0; i < n; i++) {
-        const char *address = text(all[i].values, "pci_address");
+        const char *address = text_at(all[i].values, "pci_address");
         if (address && strcmp(pci, address) == 0)
             return 1;
     }
@@ -86,7 +86,8 @@ static struct link_counts count_links(const struct rp_nvml_device *all, unsigned
     const char *name;
     json_t *link;
     json_object_foreach(json_object_get(all[from].values, "nvlinks"), name, link) {
-        const char *state = text(link, "state"), *type = text(link, "remote_type"), *pci = text(link, "remote_pci");
+        const char *state = text_at(link, "state"), *type = text_at(link, "remote_type"),
+                   *pci = text_at(link, "remote_pci");
         if (!state || strcmp(state, "active") != 0)
             continue;
         if (type && strcmp(type, "switch") == 0)
@@ -114,7 +115,8 @@ static void put_cell(const struct rp_nvml *lib, json_t *out, const char *name, c
     const struct rp_nvml_subject s = {.dev = all[i].dev, .peer = all[j].dev};
     struct rp_nvml_row row = rp_nvml_ancestor_row;
     struct rp_nvml_answer a;
-    const char *source, *address = text(all[j].values, "pci_address"), *link_source = rp_nvml_link_rows->ways->symbol;
+    const char *source, *address = text_at(all[j].values, "pci_address"),
+                        *link_source = rp_nvml_link_rows->ways->symbol;
     struct link_counts here = count_links(all, n, i, address), there = count_links(all, n, j, NULL);
     int links = here.direct ? here.direct : here.switched < there.switched ? here.switched : there.switched;
     row.field = name;

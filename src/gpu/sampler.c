@@ -135,7 +135,7 @@ static int any_open(void)
     return open;
 }
 
-static void *run(void *arg)
+static void *run_sampler(void *arg)
 {
     struct rp_nvml lib;
     if (!*sampler.device->address)
@@ -165,12 +165,12 @@ static void start_thread(int fd)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&sampler.changed, &monotonic);
-    sampler.running = pthread_create(&sampler.thread, NULL, run, NULL) == 0;
+    sampler.running = pthread_create(&sampler.thread, NULL, run_sampler, NULL) == 0;
     for (int i = 0; !sampler.running && i < sampler.devices; i++)
         send_reason(&sampler.device[i], "no thread could be started for them");
 }
 
-static void start(const char *pci_address, int fd)
+static void start_sampler(const char *pci_address, int fd)
 {
     static struct sampled one;
     snprintf(one.address, sizeof one.address, "%s", pci_address);
@@ -195,7 +195,7 @@ void rp_gpu_watch(const json_t *addresses, int fd)
         start_thread(fd);
 }
 
-static void stop(void)
+static void stop_sampler(void)
 {
     uint64_t until = rp_now_ns() + STOP_NS;
     struct timespec at = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
@@ -219,4 +219,4 @@ static void stop(void)
     sampler.running = 0;
 }
 
-const struct rp_sampler rp_gpu_sampler = {.start = start, .stop = stop};
+const struct rp_sampler rp_gpu_sampler = {.start = start_sampler, .stop = stop_sampler};

@@ -116,7 +116,7 @@ static void take_setting(struct hf_trainer *s, const char *line, int64_t number)
     }
 }
 
-static int same(struct rounded a, struct rounded b)
+static int is_same_value(struct rounded a, struct rounded b)
 {
     return isnan(a.v) || isnan(b.v) || fabs(a.v - b.v) <= 1.01 * (a.half + b.half);
 }
@@ -131,9 +131,11 @@ static int take_ending(struct rp_import_source *src, struct hf_trainer *s, struc
         return 0;
     }
     int64_t line = was->line, done = was->done >= 0 ? was->done : e->done;
-    int equal = same(was->runtime, e->runtime) && same(was->samples, e->samples) && same(was->steps, e->steps);
-    int close = fabs(was->runtime.v - e->runtime.v) <= SAME_RUN * was->runtime.v && same(was->epoch, e->epoch) &&
-                same(product(was->steps, was->runtime), product(e->steps, e->runtime));
+    int equal = is_same_value(was->runtime, e->runtime) && is_same_value(was->samples, e->samples) &&
+                is_same_value(was->steps, e->steps);
+    int close = fabs(was->runtime.v - e->runtime.v) <= SAME_RUN * was->runtime.v &&
+                is_same_value(was->epoch, e->epoch) &&
+                is_same_value(product(was->steps, was->runtime), product(e->steps, e->runtime));
     if ((!equal && !close) || (was->done >= 0 && e->done >= 0 && was->done != e->done))
         return rp_lines_fail(&src->lines, err,
                              "this training took %.6g s, the one that ends in line %" PRId64
@@ -218,7 +220,7 @@ static struct rounded rounded_json(const json_t *v, int digits)
     return (struct rounded){rp_tagged_real(v), 0.5 * pow(10, -digits)};
 }
 
-static int64_t whole(const json_t *v)
+static int64_t whole_number(const json_t *v)
 {
     return json_is_integer(v) ? json_integer_value(v) : -1;
 }
@@ -229,7 +231,7 @@ static int take_history(struct rp_import_source *src, struct hf_trainer *s, cons
     json_t *entry;
     int64_t last = -1;
     json_array_foreach((json_t *)history, i, entry) {
-        int64_t step = whole(json_object_get(entry, "step"));
+        int64_t step = whole_number(json_object_get(entry, "step"));
         double evaluation = rp_tagged_real(json_object_get(entry, "eval_runtime"));
         if (step >= 0 && step < last)
             return rp_fail(err, RP_MALFORMED,
@@ -263,7 +265,8 @@ static int read_json(struct rp_import_source *src, struct hf_trainer *s, struct 
                        src->lines.name);
     if (take_history(src, s, history, err) < 0)
         return -1;
-    int64_t max = whole(json_object_get(json, "max_steps")), global = whole(json_object_get(json, "global_step"));
+    int64_t max = whole_number(json_object_get(json, "max_steps")),
+            global = whole_number(json_object_get(json, "global_step"));
     if (s->end.line && max > 0) {
         s->end.header.value[STEPS] = max;
         s->end.header.line[STEPS] = s->end.line;

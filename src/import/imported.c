@@ -194,7 +194,7 @@ void rp_imported_infer(struct rp_imported *d)
     }
 }
 
-static int mentions(const char *text, const char *const *words)
+static int mentions_word(const char *text, const char *const *words)
 {
     for (; *words; words++)
         if (strcasestr(text, *words))
@@ -207,8 +207,8 @@ const char *rp_imported_unit(const struct rp_imported *d)
     static const char *const sequences[] = {"bert", "gpt", "llama", NULL};
     static const char *const images[] = {"resnet", "rn50", "vgg", "inception", "efficientnet", NULL};
     const char *model = rp_imported_get_text(d, "model");
-    return model && mentions(model, sequences) ? "sequences/s"
-           : model && mentions(model, images)  ? "images/s"
+    return model && mentions_word(model, sequences) ? "sequences/s"
+           : model && mentions_word(model, images)  ? "images/s"
                                                : "samples/s";
 }
 
@@ -216,10 +216,10 @@ const char *rp_unit_of(const char *word)
 {
     static const char *const tokens[] = {"token", "tok/", "tks", NULL}, *const images[] = {"img", "image", "ips", NULL};
     static const char *const sequences[] = {"seq", "sentence", NULL}, *const samples[] = {"sample", "example", NULL};
-    return mentions(word, tokens)      ? "tokens/s"
-           : mentions(word, sequences) ? "sequences/s"
-           : mentions(word, images)    ? "images/s"
-           : mentions(word, samples)   ? "samples/s"
+    return mentions_word(word, tokens)      ? "tokens/s"
+           : mentions_word(word, sequences) ? "sequences/s"
+           : mentions_word(word, images)    ? "images/s"
+           : mentions_word(word, samples)   ? "samples/s"
                                        : NULL;
 }
 

@@ -37,7 +37,7 @@ void rp_lines_fini(struct rp_lines *l)
     rp_buf_fini(&l->buf);
 }
 
-static int refill(struct rp_lines *l, struct rp_err *err)
+static int refill_buffer(struct rp_lines *l, struct rp_err *err)
 {
     size_t left = l->buf.size - l->at;
     if (l->at) {
@@ -77,7 +77,7 @@ int rp_lines_next(struct rp_lines *l, char **line, size_t *size, struct rp_err *
         }
         if (end || l->ended)
             break;
-        if (refill(l, err) < 0)
+        if (refill_buffer(l, err) < 0)
             return -1;
     }
     if (!end && !seen)

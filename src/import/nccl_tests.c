@@ -145,7 +145,7 @@ static int put_result(struct rp_import_source *src, struct nccl *s, const struct
 
 /* ---- text ---- */
 
-static int split(char *line, char **word)
+static int split_words(char *line, char **word)
 {
     int n = 0;
     for (char *p = line + strspn(line, " \t"); *p && n < WORDS_MAX; p += strspn(p, " \t")) {
@@ -160,7 +160,7 @@ static int split(char *line, char **word)
 static void take_head(struct nccl *s, char *line)
 {
     char *word[WORDS_MAX];
-    int n = split(line + 1, word);
+    int n = split_words(line + 1, word);
     if (n < 6 || strcmp(word[0], "size") != 0)
         return;
     s->columns = n;
@@ -211,7 +211,7 @@ static int is_row(char *const *word, int n)
 static int table_line(struct rp_import_source *src, struct nccl *s, char *line, struct rp_err *err)
 {
     char *word[WORDS_MAX];
-    int n = split(line, word), named = s->columns, cells = 0;
+    int n = split_words(line, word), named = s->columns, cells = 0;
     if (named && strcmp(s->column[named - 1], "timestamp") == 0) /* it is two words */
         named++;
     if (!is_row(word, n) && (!s->columns || n != named))

@@ -97,7 +97,7 @@ static int open_file(const struct target *t, const char *path, int flags, int na
 }
 
 /* Held until the descriptor is closed, by a crash too. */
-static int lock(const struct target *t, int fd)
+static int lock_file(const struct target *t, int fd)
 {
     const struct timespec nap = {.tv_nsec = 10000000};
     uint64_t until = rp_now_ns() + LOCK_WAIT_NS;
@@ -323,7 +323,8 @@ static int make_line(const struct target *t, enum rp_ledger_event event, const s
     return 0;
 }
 
-static int append(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start, json_t *line)
+static int append_line(const struct target *t, enum rp_ledger_event event, const struct rp_ledger_ref *start,
+                       json_t *line)
 {
     struct end e = {0};
     struct stat st;
@@ -333,7 +334,7 @@ static int append(const struct target *t, enum rp_ledger_event event, const stru
         return -1;
     int is_new = stat(t->path, &st) < 0;
     RP_FD fd = open_file(t, t->path, O_RDWR, t->named);
-    if (fd < 0 || lock(t, fd) < 0)
+    if (fd < 0 || lock_file(t, fd) < 0)
         return -1;
     int looks = event == RP_LEDGER_STARTED || start;
     int failed = read_whole(t, fd, &whole) < 0 || find_end(t, &whole, &e) < 0 ||
@@ -360,7 +361,7 @@ int rp_ledger_append(struct rp_ledger_writer *w, enum rp_ledger_event e, const s
     *mark = (struct rp_ledger_ref){0};
     if (e == RP_LEDGER_STARTED)
         w->running = -1;
-    int failed = append(&t, e, start, line) < 0;
+    int failed = append_line(&t, e, start, line) < 0;
     if (failed && e == RP_LEDGER_STARTED)
         rp_closep(&w->running);
     return failed ? -1 : 0;

@@ -9,13 +9,13 @@
 
 #define ALIGN(bytes) (((bytes) + 63) & ~(size_t)63)
 
-static int holds(const struct rp_tensors *l, int stage)
+static int holds_stage(const struct rp_tensors *l, int stage)
 {
     return !l->end || (stage >= l->first && stage < l->end);
 }
 
 /* The part of a whole tensor that this rank holds. */
-static void divide(const struct rp_tensors *l, struct rp_tensor *x)
+static void divide_tensor(const struct rp_tensors *l, struct rp_tensor *x)
 {
     const int pieces = x->pieces ? x->pieces : 1;
     x->ranks = x->shard && l->ranks ? l->ranks : 1;
@@ -24,7 +24,9 @@ static void divide(const struct rp_tensors *l, struct rp_tensor *x)
         RP_BUG_IF(*dim % ((long)x->ranks * pieces) != 0);
         *dim /= x->ranks;
     }
-    x->count = holds(l, x->stage) || (x->stage_again && holds(l, x->stage_again)) ? x->whole / (size_t)x->ranks : 0;
+    x->count = holds_stage(l, x->stage) || (x->stage_again && holds_stage(l, x->stage_again))
+                   ? x->whole / (size_t)x->ranks
+                   : 0;
 }
 
 void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
@@ -39,7 +41,7 @@ void rp_tensors_add(struct rp_tensors *l, const struct rp_tensor *t)
     x->whole = 1;
     for (int i = 0; i < 4 && t->dim[i]; i++)
         x->whole *= (size_t)t->dim[i];
-    divide(l, x);
+    divide_tensor(l, x);
     if (!x->shared)
         l->whole += x->whole;
     if (!x->count) {

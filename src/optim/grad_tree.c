@@ -32,7 +32,7 @@ float *rp_grad_tree_leaf(struct rp_grad_tree *t)
 }
 
 /* Merges the two nodes on top. */
-static void merge(struct rp_grad_tree *t)
+static void merge_top(struct rp_grad_tree *t)
 {
     int a = t->n - 2, b = t->n - 1;
     if (t->floats)
@@ -51,7 +51,7 @@ void rp_grad_tree_push_node(struct rp_grad_tree *t, int64_t lo, int64_t hi, cons
     t->node[t->n].hi = hi;
     t->node[t->n++].sum = *l;
     while (t->n >= 2 && rp_grad_tree_siblings(t->node[t->n - 2].lo, t->node[t->n - 1].lo, t->node[t->n - 1].hi))
-        merge(t);
+        merge_top(t);
 }
 
 void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l)
@@ -80,6 +80,6 @@ void rp_grad_tree_finish(struct rp_grad_tree *t, struct rp_losses *l)
 {
     RP_BUG_IF(t->n < 1 || t->node[0].lo != 0);
     while (t->n >= 2) /* from the right: 13 leaves are 8 + (4 + 1) */
-        merge(t);
+        merge_top(t);
     *l = t->node[0].sum;
 }

@@ -78,8 +78,8 @@ static void put_line(struct rp_buf *out, const struct box_line *l, const char *t
     rp_buf_puts(out, l->after);
 }
 
-static void fact(struct rp_buf *out, int markdown, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void fact(struct rp_buf *out, int markdown, const char *fmt, ...)
+static void write_fact(struct rp_buf *out, int markdown, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void write_fact(struct rp_buf *out, int markdown, const char *fmt, ...)
 {
     char text[RP_HTML_LIMIT];
     RP_FORMAT_ARGS(text, fmt);
@@ -89,15 +89,16 @@ static void fact(struct rp_buf *out, int markdown, const char *fmt, ...)
 static void put_ledger(struct rp_buf *out, int markdown, const json_t *is)
 {
 #define N(key) ((long long)json_integer_value(json_object_get(is, key)))
-    fact(out, markdown,
-         "in the given ledger of %lld line%s, this is attempt %lld of %lld at this recipe; that it ended in this "
-         "bundle is %s",
-         N("lines"), rp_s(N("lines")), N("attempt"), N("attempts"),
-         json_is_true(json_object_get(is, "recorded")) ? "recorded" : "not recorded");
-    fact(out, markdown,
-         "earlier attempts: %lld sealed, %lld failed, %lld interrupted, %lld without a recorded end; later attempts: "
-         "%lld",
-         N("sealed"), N("failed"), N("interrupted"), N("open"), N("later"));
+    write_fact(out, markdown,
+               "in the given ledger of %lld line%s, this is attempt %lld of %lld at this recipe; that it ended in this "
+               "bundle is %s",
+               N("lines"), rp_s(N("lines")), N("attempt"), N("attempts"),
+               json_is_true(json_object_get(is, "recorded")) ? "recorded" : "not recorded");
+    write_fact(
+        out, markdown,
+        "earlier attempts: %lld sealed, %lld failed, %lld interrupted, %lld without a recorded end; later attempts: "
+        "%lld",
+        N("sealed"), N("failed"), N("interrupted"), N("open"), N("later"));
 #undef N
 }
 
@@ -106,33 +107,33 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
     const struct rp_build *build = rp_build_record();
     size_t i;
     json_t *row;
-    fact(out, markdown, "by repro %s, commit %s", build->version, build->commit);
+    write_fact(out, markdown, "by repro %s, commit %s", build->version, build->commit);
     if (!rp_verdict_shows(v->verdict)) {
-        fact(out, markdown, "%s: the contents of this bundle are not shown",
-             v->verdict == RP_VERDICT_FAILED ? "a check failed" : "nothing was checked");
+        write_fact(out, markdown, "%s: the contents of this bundle are not shown",
+                   v->verdict == RP_VERDICT_FAILED ? "a check failed" : "nothing was checked");
         return;
     }
     if (*v->signer)
-        fact(out, markdown, "the signer is '%s' in the trust store of the author", v->signer);
+        write_fact(out, markdown, "the signer is '%s' in the trust store of the author", v->signer);
     else if (v->standing == RP_STANDING_OWN)
-        fact(out, markdown, "signed by the author's own key");
+        write_fact(out, markdown, "signed by the author's own key");
     else if (v->standing == RP_STANDING_UNKNOWN)
-        fact(out, markdown,
-             "the key is not in the trust store of the author: obtain the signer's fingerprint by other means");
+        write_fact(out, markdown,
+                   "the key is not in the trust store of the author: obtain the signer's fingerprint by other means");
     json_array_foreach(v->signatures, i, row) {
         int trusted = json_is_true(json_object_get(row, "trusted"));
-        fact(out, markdown, "%s, %s%s%s", rp_json_text_at(row, "text"),
-             trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "",
-             trusted ? "'" : "");
+        write_fact(out, markdown, "%s, %s%s%s", rp_json_text_at(row, "text"),
+                   trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "",
+                   trusted ? "'" : "");
     }
     for (int id = RP_LEVEL_computed; id < RP_LEVEL_COUNT; id++) {
         struct rp_level l = rp_level_of(v, (enum rp_level_id)id);
-        fact(out, markdown, "%s: %s", l.name, l.text);
+        write_fact(out, markdown, "%s: %s", l.name, l.text);
     }
     if (v->ledger)
         put_ledger(out, markdown, v->ledger);
     if (v->original)
-        fact(out, markdown, "the original run was verified too, and the agreement of both was computed again");
+        write_fact(out, markdown, "the original run was verified too, and the agreement of both was computed again");
 }
 
 /* Never folded. */
@@ -140,7 +141,7 @@ static void put_warnings(struct rp_buf *out, int markdown, const struct rp_verif
 {
     for (int k = 0; k < RP_CHECK_COUNT && rp_verdict_shows(v->verdict); k++)
         if (v->check[k].state == RP_CHECK_WARNING)
-            fact(out, markdown, "warning of the check %s: %s", v->check[k].name, v->check[k].text);
+            write_fact(out, markdown, "warning of the check %s: %s", v->check[k].name, v->check[k].text);
 }
 
 static void put_checks(struct rp_buf *out, const struct rp_verification *v)

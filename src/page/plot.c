@@ -21,7 +21,7 @@ struct axis {
     int n;
 };
 
-static double on(const struct axis *a, double v)
+static double position_on(const struct axis *a, double v)
 {
     return ((a->log ? log10(v) : v) - a->lo) / (a->hi - a->lo);
 }
@@ -100,16 +100,16 @@ static void axes(const struct rp_plot *p, struct axis *x, struct axis *y)
 
 static double px(const struct axis *x, double v)
 {
-    return fmin(fmax(on(x, v), -0.001), 1.001) * BOX;
+    return fmin(fmax(position_on(x, v), -0.001), 1.001) * BOX;
 }
 
 static double py(const struct rp_plot *p, const struct axis *y, double v)
 {
-    return (1 - fmin(fmax(on(y, v), -0.05), 1.05)) * p->height;
+    return (1 - fmin(fmax(position_on(y, v), -0.05), 1.05)) * p->height;
 }
 
-static void point(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y, double vx,
-                  double vy, int *pen)
+static void draw_point(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y,
+                       double vx, double vy, int *pen)
 {
     rp_buf_printf(out, "%c%.1f %.1f", *pen ? 'L' : 'M', px(x, vx), py(p, y, vy));
     *pen = 1;
@@ -122,8 +122,8 @@ static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const s
     int pen = 0;
     for (size_t from = 0, to; from < s->n; from = to) {
         size_t low = SIZE_MAX, high = SIZE_MAX;
-        int column = (int)(on(x, s->x[from]) * COLUMNS);
-        for (to = from; to < s->n && (int)(on(x, s->x[to]) * COLUMNS) == column; to++) {
+        int column = (int)(position_on(x, s->x[from]) * COLUMNS);
+        for (to = from; to < s->n && (int)(position_on(x, s->x[to]) * COLUMNS) == column; to++) {
             if (!drawable(y, s->y[to]))
                 continue;
             low = low == SIZE_MAX || s->y[to] < s->y[low] ? to : low;
@@ -134,14 +134,14 @@ static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const s
             continue;
         }
         size_t first = low < high ? low : high, second = low < high ? high : low;
-        point(out, p, x, y, s->x[first], s->y[first], &pen);
+        draw_point(out, p, x, y, s->x[first], s->y[first], &pen);
         if (second != first)
-            point(out, p, x, y, s->x[second], s->y[second], &pen);
+            draw_point(out, p, x, y, s->x[second], s->y[second], &pen);
     }
 }
 
-static void line(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
-                 const struct axis *y)
+static void draw_line(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                      const struct axis *y)
 {
     int pen = 0;
     rp_buf_printf(out, "<path class=\"line %s\" d=\"", s->class);
@@ -150,7 +150,7 @@ static void line(struct rp_buf *out, const struct rp_plot *p, const struct rp_se
     else
         for (size_t i = 0; i < s->n; i++)
             if (drawable(x, s->x[i]) && drawable(y, s->y[i]))
-                point(out, p, x, y, s->x[i], s->y[i], &pen);
+                draw_point(out, p, x, y, s->x[i], s->y[i], &pen);
             else
                 pen = 0;
     rp_buf_puts(out, "\"/>");
@@ -165,7 +165,7 @@ static void dots_of(struct rp_buf *out, const struct rp_plot *p, const struct rp
     for (size_t i = 0; i < s->n; i++) {
         if (!drawable(x, s->x[i]) || !drawable(y, s->y[i]))
             continue;
-        double u = on(x, s->x[i]), v = on(y, s->y[i]);
+        double u = position_on(x, s->x[i]), v = position_on(y, s->y[i]);
         if (u < 0 || u > 1 || (v < 0 || v > 1) != beyond)
             continue;
         v = fmin(fmax(v, 0), 1);
@@ -216,7 +216,7 @@ static void label(struct rp_buf *out, const struct axis *a, double v)
     rp_buf_printf(out, "%.*f%s", decimals, v, powers[power]);
 }
 
-static const char *anchor(double share)
+static const char *text_anchor(double share)
 {
     return share < 0.04 ? "start" : share > 0.96 ? "end" : "middle";
 }
@@ -357,7 +357,7 @@ static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axi
     grid(out, p, x, y);
     for (size_t i = 0; i < p->n_series; i++) {
         static void (*const draw[])(struct rp_buf *, const struct rp_plot *, const struct rp_series *,
-                                    const struct axis *, const struct axis *) = {line, dots, bars};
+                                    const struct axis *, const struct axis *) = {draw_line, dots, bars};
         draw[p->series[i].kind](out, p, &p->series[i], x, y);
     }
     for (size_t i = 0; i < p->n_marks; i++)
@@ -372,9 +372,9 @@ static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axi
 static void labels(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
 {
     for (int i = 0; i < x->n; i++) {
-        double share = on(x, x->tick[i]);
+        double share = position_on(x, x->tick[i]);
         rp_buf_printf(out, "<text x=\"%.1f%%\" y=\"%d\" text-anchor=\"%s\">", share * 100, p->height + 31,
-                      anchor(share));
+                      text_anchor(share));
         label(out, x, x->tick[i]);
         rp_buf_puts(out, "</text>");
     }
@@ -382,7 +382,7 @@ static void labels(struct rp_buf *out, const struct rp_plot *p, const struct axi
         const struct rp_mark *m = &p->mark[i];
         if (m->along_x)
             rp_buf_printf(out, "<text class=\"said\" x=\"%.1f%%\" y=\"10\" text-anchor=\"%s\">%s</text>",
-                          on(x, m->at) * 100, anchor(on(x, m->at)), m->label);
+                          position_on(x, m->at) * 100, text_anchor(position_on(x, m->at)), m->label);
         else
             rp_buf_printf(out, "<text class=\"said\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
                           14 + py(p, y, m->at) - 5, m->label);

@@ -242,7 +242,7 @@ static void begin_figure(struct rp_section *s, const char *id, const char *capti
                   caption, summary, WIDTH, height);
 }
 
-static void draw(struct rp_section *s, const struct drawing *d, const json_t *probes, const char *summary)
+static void draw_topology(struct rp_section *s, const struct drawing *d, const json_t *probes, const char *summary)
 {
     begin_figure(s, "drawing", "Devices and their connections", summary, d->height);
     for (int k = 0; k < d->nodes; k++) {
@@ -369,7 +369,7 @@ static void draw_machine(struct rp_section *s)
         snprintf(summary, sizeof summary,
                  "%d GPUs and %d network adapters in %d NUMA nodes%s; the table below has every connection.", d->gpus,
                  d->n - d->gpus, d->nodes, has_switch(d) ? ", GPUs joined by NVSwitches" : "");
-        draw(s, d, probes, summary);
+        draw_topology(s, d, probes, summary);
         put_matrix(s, probes);
     } else {
         draw_cores(s, probes);

@@ -278,7 +278,7 @@ int rp_process_start_watched(struct rp_process *w, const struct rp_buf *program,
 
 /* Reaps it, waiting at most wait_ms; 0: it is still running, and *status means nothing: waitpid() leaves 0 in it, as
  * after an exit with 0. */
-static int reap(pid_t pid, int *status, int wait_ms)
+static int reap_child(pid_t pid, int *status, int wait_ms)
 {
     pid_t gone;
     uint64_t until = rp_now_ns() + (uint64_t)wait_ms * 1000000u;
@@ -292,11 +292,11 @@ static int reap(pid_t pid, int *status, int wait_ms)
 static void kill_and_reap(const struct rp_process *w)
 {
     int status;
-    if (w->has_tool && w->fd >= 0 && shutdown(w->fd, SHUT_RDWR) == 0 && reap(w->pid, &status, TOOL_KILLED_MS))
+    if (w->has_tool && w->fd >= 0 && shutdown(w->fd, SHUT_RDWR) == 0 && reap_child(w->pid, &status, TOOL_KILLED_MS))
         return;
     kill(w->has_tool ? -w->pid : w->pid, SIGKILL);
     if (w->errors >= 0)
-        reap(w->pid, &status, 1000);
+        reap_child(w->pid, &status, 1000);
     else
         while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -333,7 +333,7 @@ static void close_all(struct rp_process *w)
 /* After the socket was closed: describes for a user why. Always -1. */
 static int report_end(struct rp_process *w, struct rp_err *err)
 {
-    int status = 0, gone = reap(w->pid, &status, 2000); /* it closed the socket: it has two seconds to end */
+    int status = 0, gone = reap_child(w->pid, &status, 2000); /* it closed the socket: it has two seconds to end */
     char said[256];
     const char *name = w->name,
                *hint = w->errors < 0 ? "; see --plan and the memory limit of this machine or container" : "";
@@ -445,7 +445,7 @@ int rp_process_end(struct rp_process *w, int wait_ms, struct rp_err *err)
         if (w->has_tool && wait_ms < TOOL_END_MS)
             wait_ms = TOOL_END_MS;
         shutdown(w->fd, SHUT_WR);
-        const int gone = reap(w->pid, &status, wait_ms);
+        const int gone = reap_child(w->pid, &status, wait_ms);
         last_words(w, said);
         if (gone)
             w->pid = -1;

@@ -148,8 +148,8 @@ static int is_file(const char *path, struct rp_err *err)
     return rp_fail(err, RP_IO, "cannot read recipe '%.200s': %s", path, strerror(errno));
 }
 
-static int load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
-                struct rp_mistakes *m, struct rp_err *err)
+static int load_recipe(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
+                       struct rp_mistakes *m, struct rp_err *err)
 {
     struct rp_buf source = {0};
     *r = (struct rp_recipe){0};
@@ -181,10 +181,10 @@ static int load(struct rp_recipe *r, const char *where, const char *backend, con
 int rp_recipe_load(struct rp_recipe *r, const char *where, const char *backend, const char *const *set, int n_set,
                    struct rp_err *err)
 {
-    return load(r, where, backend, set, n_set, NULL, err);
+    return load_recipe(r, where, backend, set, n_set, NULL, err);
 }
 
 int rp_recipe_load_all(struct rp_recipe *r, struct rp_mistakes *m, const char *where, struct rp_err *err)
 {
-    return load(r, where, NULL, NULL, 0, m, err);
+    return load_recipe(r, where, NULL, NULL, 0, m, err);
 }

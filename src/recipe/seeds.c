@@ -10,7 +10,7 @@
 #define NUMPY_BITS 31
 
 /* The leading bits of a digest. */
-static uint64_t derive(const char *nonce, const char *signer, const char *recipe, const char *key, int bits)
+static uint64_t derive_seed(const char *nonce, const char *signer, const char *recipe, const char *key, int bits)
 {
     RP_BUF text = {0};
     rp_buf_printf(&text, "repro-seed/1\n%s\n%s\n%s\n%s\n", nonce, signer, recipe, key);
@@ -36,7 +36,8 @@ int rp_recipe_challenge(struct rp_recipe *r, const char *nonce, int64_t parts, c
         if (r->origin[k] == RP_FROM_COMMAND_LINE)
             return rp_fail(err, RP_USAGE, "%s is set by the challenge: remove it from the command line", key);
         int bits = k == RP_KEY_seed_data && r->data_order != RP_DATA_ORDER_philox ? NUMPY_BITS : BITS;
-        if (set_number(r, key, is_seed ? derive(nonce, signer, r->sha256, key, bits) : (uint64_t)(every ? every : 1),
+        if (set_number(r, key,
+                       is_seed ? derive_seed(nonce, signer, r->sha256, key, bits) : (uint64_t)(every ? every : 1),
                        err) < 0)
             return -1;
     }

@@ -126,7 +126,7 @@ static size_t width(const char *s)
 }
 
 /* At most `most` characters, the last three of them dots where something is missing; returns whether it was cut. */
-static int shown(struct rp_buf *out, const char *s, size_t most)
+static int show_text(struct rp_buf *out, const char *s, size_t most)
 {
     size_t keep = width(s) > most ? most - 3 : most, n = 0;
     for (; *s && n < keep + (((unsigned char)*s & 0xc0) == 0x80); s++) {
@@ -194,7 +194,7 @@ static int text_cell(struct rp_buf *out, const struct rp_doc_block *b, const str
     size_t gap = n < l->wide[column] ? l->wide[column] - n : 0;
     if (b->number[column])
         blanks(out, gap);
-    int cut = shown(out, b->cell[i].text, l->wide[column]);
+    int cut = show_text(out, b->cell[i].text, l->wide[column]);
     if (!b->number[column] && !is_last)
         blanks(out, gap);
     rp_buf_puts(out, is_last ? "\n" : "  ");

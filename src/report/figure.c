@@ -165,7 +165,7 @@ static int captured_raw(struct rp_buf *out, const json_t *leaf)
     return 0;
 }
 
-static int equal(struct rp_buf *out, const json_t *v)
+static int show_equal(struct rp_buf *out, const json_t *v)
 {
     if (!json_is_boolean(v) && !json_is_null(v))
         return -1;
@@ -173,7 +173,7 @@ static int equal(struct rp_buf *out, const json_t *v)
     return 0;
 }
 
-static int quoted(struct rp_buf *out, const json_t *v)
+static int show_quoted(struct rp_buf *out, const json_t *v)
 {
     if (!json_is_string(v))
         return -1;
@@ -182,7 +182,7 @@ static int quoted(struct rp_buf *out, const json_t *v)
     return 0;
 }
 
-static int date(struct rp_buf *out, const json_t *v)
+static int show_date(struct rp_buf *out, const json_t *v)
 {
     if (!json_is_string(v))
         return -1;
@@ -191,7 +191,7 @@ static int date(struct rp_buf *out, const json_t *v)
 }
 
 /* A failure stands out in a table, and "n/a" fits its column. */
-static int state(struct rp_buf *out, const json_t *v)
+static int show_state(struct rp_buf *out, const json_t *v)
 {
     const char *word = json_string_value(v);
     if (!word)
@@ -226,13 +226,13 @@ int rp_form(struct rp_buf *out, const json_t *value, const char *form)
     case 'r':
         return captured_raw(out, value);
     case 'e':
-        return equal(out, value);
+        return show_equal(out, value);
     case 'q':
-        return quoted(out, value);
+        return show_quoted(out, value);
     case 'a':
-        return date(out, value);
+        return show_date(out, value);
     case 'c':
-        return state(out, value);
+        return show_state(out, value);
     }
     return -1;
 }

@@ -12,7 +12,7 @@
 #define CAPTION "What slows a run there, or makes it hard to repeat: repro doctor, of the captures before it"
 
 /* Of a run that is over: what is of GPUs only where there are some, and not what could not be seen. */
-static int concerns(const struct rp_finding *f, const json_t *capture)
+static int finding_concerns(const struct rp_finding *f, const json_t *capture)
 {
     if (strcmp(f->check, "visibility") == 0)
         return 0;
@@ -29,7 +29,7 @@ void rp_table_findings(struct rp_doc *d, const struct rp_run *r)
         rp_doctor(&found, capture);
         for (int64_t i = 0; i < found.findings_n; i++) {
             const struct rp_finding *f = &found.findings[i];
-            if (!concerns(f, capture))
+            if (!finding_concerns(f, capture))
                 continue;
             if (!any++) {
                 rp_doc_title(d, CAPTION);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void fill(struct rp_buf *out, const struct rp_run *r, const char *template)
+static void fill_template(struct rp_buf *out, const struct rp_run *r, const char *template)
 {
     rp_fill(out, RP_FILL_MD, rp_run_shown(r->doc), "run.json", template);
 }
@@ -40,18 +40,19 @@ static void put_heading(struct rp_buf *out, const struct rp_run *r)
     const int complete = rp_facts_complete(f);
     const json_t *title = rp_facts_setting(f, "title");
     rp_buf_puts(out, complete ? "# " : strcmp(f->status, "failed") == 0 ? "# FAILED RUN: " : "# INCOMPLETE RUN: ");
-    fill(out, r, json_string_length(title) ? "{/recipe/title/value t}\n\n" : "{/recipe_name t}\n\n");
+    fill_template(out, r, json_string_length(title) ? "{/recipe/title/value t}\n\n" : "{/recipe_name t}\n\n");
     if (!complete) {
         rp_buf_puts(out, "This run did not complete: ");
-        fill(out, r, f->reason && *f->reason ? "{/reason t}" : "no reason given");
+        fill_template(out, r, f->reason && *f->reason ? "{/reason t}" : "no reason given");
         rp_buf_puts(out, ". The figures below cover only the completed steps and are not a result of the recipe.\n\n");
     }
     if (rp_facts_parallel(f) > f->rank_n)
-        fill(out, r,
-             "This run computed the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value "
-             "d0} x {/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline) on {/world/ranks d0}: the "
-             "bits are "
-             "those of all ranks, the throughput is that of {/world/ranks d0}.\n\n");
+        fill_template(
+            out, r,
+            "This run computed the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value "
+            "d0} x {/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline) on {/world/ranks d0}: the "
+            "bits are "
+            "those of all ranks, the throughput is that of {/world/ranks d0}.\n\n");
     if (!f->data.pinned)
         rp_buf_puts(out, "The data are not from a pinned archive: a replication needs the same files.\n\n");
 }
@@ -61,7 +62,7 @@ static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
 {
     const struct rp_loss_scaling *is = r->figures->results.loss_scaling;
     char tensor_cores[RP_TENSOR_CORES_TEXT];
-    fill(out, r, "{/numerics t} is mixed precision, ");
+    fill_template(out, r, "{/numerics t} is mixed precision, ");
     rp_md_text(out, rp_numerics_what(r->figures->numerics));
     rp_buf_puts(
         out, ": activations, their gradients and the weights of products have 16 bits, master weights, moments, "
@@ -73,51 +74,55 @@ static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
         rp_buf_puts(out, ".\n");
     }
     if (is && is->skipped_timed)
-        fill(out, r,
-             "{/results/loss_scaling/skipped_timed d0} of {/results/steps/timed d0} timed steps, "
-             "{/results/loss_scaling/skipped_share d1*100} %, changed no weight, because their gradient overflowed; "
-             "the throughput "
-             "counts their samples.\n");
+        fill_template(
+            out, r,
+            "{/results/loss_scaling/skipped_timed d0} of {/results/steps/timed d0} timed steps, "
+            "{/results/loss_scaling/skipped_share d1*100} %, changed no weight, because their gradient overflowed; "
+            "the throughput "
+            "counts their samples.\n");
 }
 
 /* The row in the layout of the published reports. */
 static void put_headline(struct rp_buf *out, const struct rp_run *r)
 {
     char devices[RP_PLACE_TEXT];
-    fill(out, r,
-         "| model | precision | batch size per device | accumulation | sequence length | devices | throughput "
-         "({/results/throughput/unit t}) | 95 % interval |\n|---|---|---:|---:|---:|---:|---:|---|\n| {/model/name t}");
+    fill_template(
+        out, r,
+        "| model | precision | batch size per device | accumulation | sequence length | devices | throughput "
+        "({/results/throughput/unit t}) | 95 % interval |\n|---|---|---:|---:|---:|---:|---:|---|\n| {/model/name t}");
     if (json_integer_value(rp_facts_setting(r->facts, "model.num_hidden_layers")))
-        fill(out, r,
-             ", {/recipe/model.num_hidden_layers/value d0} layers, hidden size {/recipe/model.hidden_size/value d0}");
+        fill_template(
+            out, r,
+            ", {/recipe/model.num_hidden_layers/value d0} layers, hidden size {/recipe/model.hidden_size/value d0}");
     char precision[RP_PRECISION_TEXT];
     rp_buf_puts(out, " | ");
     rp_md_text(out, *rp_figures_precision(precision, r->figures) ? precision : "strict fp32");
-    fill(out, r,
-         " | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | "
-         "{/recipe/task.seq_length/value t} | ");
+    fill_template(out, r,
+                  " | {/plan/batch d0} | {/recipe/train.accumulation_steps/value t} | "
+                  "{/recipe/task.seq_length/value t} | ");
     rp_md_text(out, rp_run_devices_text(devices, r));
-    fill(out, r, " | **{/results/throughput/value d3}** | ");
-    fill(out, r,
-         isnan(r->figures->results.throughput.interval[0])
-             ? "-"
-             : "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}");
+    fill_template(out, r, " | **{/results/throughput/value d3}** | ");
+    fill_template(out, r,
+                  isnan(r->figures->results.throughput.interval[0])
+                      ? "-"
+                      : "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}");
     rp_buf_puts(out, " |\n\n");
     if (rp_figures_tokens(r->figures) > 0)
-        fill(out, r,
-             "That is {/results/counters/0/per_s d1} tokens/s, with {/recipe/task.seq_length/value t} tokens in every "
-             "sequence.\n");
+        fill_template(
+            out, r,
+            "That is {/results/counters/0/per_s d1} tokens/s, with {/recipe/task.seq_length/value t} tokens in every "
+            "sequence.\n");
     if (!*precision)
-        fill(
+        fill_template(
             out, r,
             "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the "
             "same "
             "bits on every machine.\n");
     else
         put_arithmetic(out, r);
-    fill(out, r,
-         "Throughput is the " RP_WORDS_ESTIMATOR "; the window is the " RP_WORDS_WINDOW ".\n"
-         "Interval: " RP_WORDS_BOOTSTRAP " ({/results/throughput/resamples d0} resamples).\n\n");
+    fill_template(out, r,
+                  "Throughput is the " RP_WORDS_ESTIMATOR "; the window is the " RP_WORDS_WINDOW ".\n"
+                  "Interval: " RP_WORDS_BOOTSTRAP " ({/results/throughput/resamples d0} resamples).\n\n");
 }
 
 static void put_ceilings(struct rp_buf *out, const struct rp_run *r)
@@ -127,18 +132,20 @@ static void put_ceilings(struct rp_buf *out, const struct rp_run *r)
     rp_buf_puts(out, "## Ceilings of the device\n\n");
     rp_buf_puts(out, "Measured with the operations of the run, outside the timed windows.\n\n");
     put_table(out, r, rp_table_ceilings);
-    fill(out, r,
-         "The run achieved {/results/flops_per_s d2*1e-9} GFLOP/s, {/ceilings/gemm_share d1*100} % of the GEMM "
-         "ceiling: " RP_WORDS_ACHIEVED ".\n\n");
+    fill_template(
+        out, r,
+        "The run achieved {/results/flops_per_s d2*1e-9} GFLOP/s, {/ceilings/gemm_share d1*100} % of the GEMM "
+        "ceiling: " RP_WORDS_ACHIEVED ".\n\n");
     if (!r->figures->ceilings->exchange)
         return;
     rp_buf_puts(out, "### Exchanges\n\n");
     put_table(out, r, rp_table_exchange);
-    fill(out, r,
-         RP_WORDS_EXCHANGE
-         ".\n\nA rank sends {/ceilings/exchange/bytes_per_step d1*1e-6} MB a step to data-parallel "
-         "ranks, which at {/ceilings/exchange/bus_bytes_per_s d3*1e-9} GB/s takes at least {/ceilings/exchange/least_s "
-         "d3*1e3} ms; {/ceilings/exchange/measured_s d3*1e3} ms were measured: " RP_WORDS_LEAST ".\n\n");
+    fill_template(
+        out, r,
+        RP_WORDS_EXCHANGE
+        ".\n\nA rank sends {/ceilings/exchange/bytes_per_step d1*1e-6} MB a step to data-parallel "
+        "ranks, which at {/ceilings/exchange/bus_bytes_per_s d3*1e-9} GB/s takes at least {/ceilings/exchange/least_s "
+        "d3*1e3} ms; {/ceilings/exchange/measured_s d3*1e3} ms were measured: " RP_WORDS_LEAST ".\n\n");
 }
 
 /* Nothing for one rank. */
@@ -146,10 +153,11 @@ static void put_ranks(struct rp_buf *out, const struct rp_run *r)
 {
     if (r->facts->rank_n < 2)
         return;
-    fill(out, r,
-         "## Ranks\n\n{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/layout/data d0} x {/layout/tensor "
-         "d0} x {/layout/pipeline d0} (data x tensor x pipeline). Samples are those of all; times are those of rank "
-         "{/world/slowest d0}, whose timed steps took longest by its own clock.\n\n");
+    fill_template(
+        out, r,
+        "## Ranks\n\n{/world/ranks d0} ranks, number of nodes {/world/nodes d0}: {/layout/data d0} x {/layout/tensor "
+        "d0} x {/layout/pipeline d0} (data x tensor x pipeline). Samples are those of all; times are those of rank "
+        "{/world/slowest d0}, whose timed steps took longest by its own clock.\n\n");
     put_table(out, r, rp_table_ranks);
     put_table(out, r, rp_table_places);
 }
@@ -176,7 +184,7 @@ static void put_without(struct rp_buf *out, const struct rp_run *r)
             rp_asprintf("Device %lld has no telemetry, or it ended early: {/device/%lld/no_telemetry t}.\n\n",
                         (long long)i, (long long)i);
         if (c->device[i].no_telemetry)
-            fill(out, r, text);
+            fill_template(out, r, text);
     }
 }
 
@@ -187,27 +195,29 @@ static void put_telemetry(struct rp_buf *out, const struct rp_run *r)
         RP_FREE char *text =
             rp_asprintf("Rank %lld has no telemetry, or it ended early: {/rank/%lld/no_telemetry t}.\n\n",
                         (long long)without, (long long)without);
-        fill(out, r, text);
+        fill_template(out, r, text);
     }
     if (r->doc->command)
         put_without(out, r);
     if (!r->figures->telemetry)
         return;
-    fill(out, r,
-         r->doc->command
-             ? "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
-               "d0} device samples from the start to the end of the command.\n\n"
-             : "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
-               "d0} " RP_WORDS_TELEMETRY ".\n\n");
+    fill_template(
+        out, r,
+        r->doc->command
+            ? "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
+              "d0} device samples from the start to the end of the command.\n\n"
+            : "Sampled every {/telemetry/period_s d1} s, one in {/telemetry/every d0} kept: {/telemetry/timed "
+              "d0} " RP_WORDS_TELEMETRY ".\n\n");
     put_table(out, r, rp_table_telemetry);
     put_table(out, r, rp_table_devices);
     rp_buf_puts(out, "Throttled, in per cent of the device samples: ");
     put_throttling(out, r->figures->telemetry);
-    fill(out, r,
-         r->doc->command ? ". Energy: {/telemetry/energy_j d1} J: mean power x time of the process that sampled the "
-                           "device, summed over devices.\n\n"
-                         : ". Energy: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training "
-                           "sample: " RP_WORDS_ENERGY ".\n\n");
+    fill_template(out, r,
+                  r->doc->command
+                      ? ". Energy: {/telemetry/energy_j d1} J: mean power x time of the process that sampled the "
+                        "device, summed over devices.\n\n"
+                      : ". Energy: {/telemetry/energy_j d1} J, {/telemetry/energy_per_sample_j d4} J per training "
+                        "sample: " RP_WORDS_ENERGY ".\n\n");
 }
 
 /* The time of the device by its own clock where it has one, its memory, and telemetry. */
@@ -220,15 +230,16 @@ static void put_device(struct rp_buf *out, const struct rp_run *r)
         return;
     rp_buf_puts(out, "## The device during the run\n\n");
     if (busy)
-        fill(out, r,
-             "The device was busy for {/results/device_s d3} s of the timed windows, {/results/device_share d2*100} % "
-             "of them: " RP_WORDS_DEVICE_SHARE ".\n\n");
+        fill_template(
+            out, r,
+            "The device was busy for {/results/device_s d3} s of the timed windows, {/results/device_share d2*100} % "
+            "of them: " RP_WORDS_DEVICE_SHARE ".\n\n");
     if (memory) {
         RP_FREE char *text =
             rp_asprintf("Device memory%s: {/rank/%lld/device_bytes/reserved d1/1048576} MiB reserved; free "
                         "memory decreased by {/rank/%lld/device_bytes/used d1/1048576} MiB.\n\n",
                         r->facts->rank_n > 1 ? " of the slowest rank" : "", (long long)slowest, (long long)slowest);
-        fill(out, r, text);
+        fill_template(out, r, text);
     }
     put_telemetry(out, r);
 }
@@ -238,8 +249,9 @@ static void put_overrides(struct rp_buf *out, const struct rp_run *r)
 {
     struct rp_doc d = {.as = RP_FILL_MD};
     rp_table_overrides(&d, r->doc);
-    fill(out, r,
-         "## Settings\n\n`recipe.yaml` has SHA-256 {/recipe_sha256 t}; `facts.json` lists every key with its origin. ");
+    fill_template(
+        out, r,
+        "## Settings\n\n`recipe.yaml` has SHA-256 {/recipe_sha256 t}; `facts.json` lists every key with its origin. ");
     rp_buf_puts(out, d.n ? "Overridden:\n\n" : "Nothing was overridden.\n\n");
     put_doc(out, &d);
 }
@@ -297,9 +309,10 @@ static void put_replication(struct rp_buf *out, const struct rp_run *r)
 {
     if (!r->figures->agreement)
         return;
-    fill(out, r,
-         "## Replication\n\nThe original, whose settings and data this run repeats, is the run in {/replicates/bundle "
-         "t}. Its statement has SHA-256 {/replicates/statement t} and was signed by {/replicates/signer t}.\n\n");
+    fill_template(
+        out, r,
+        "## Replication\n\nThe original, whose settings and data this run repeats, is the run in {/replicates/bundle "
+        "t}. Its statement has SHA-256 {/replicates/statement t} and was signed by {/replicates/signer t}.\n\n");
     put_table(out, r, rp_table_agreement);
     put_table(out, r, rp_table_differences);
 }
@@ -311,9 +324,9 @@ static void put_command(struct rp_buf *out, const struct rp_run *r)
     rp_buf_puts(out, complete                           ? "# "
                      : strcmp(f->status, "failed") == 0 ? "# FAILED COMMAND: "
                                                         : "# INTERRUPTED COMMAND: ");
-    fill(out, r, "{/name t}, " RP_MEASURED_BY_LOG "\n\n");
+    fill_template(out, r, "{/name t}, " RP_MEASURED_BY_LOG "\n\n");
     if (!complete)
-        fill(out, r, f->reason && *f->reason ? "{/reason t}.\n\n" : "No reason was given.\n\n");
+        fill_template(out, r, f->reason && *f->reason ? "{/reason t}.\n\n" : "No reason was given.\n\n");
     put_table(out, r, rp_table_command);
     if (r->doc->command->device_n) {
         rp_buf_puts(out, "## The device while the command ran\n\n");

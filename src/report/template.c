@@ -13,7 +13,7 @@
 /* ---- filling ---- */
 
 /* At most `limit` bytes, and no part of a character. */
-static void cut(char *text, size_t limit)
+static void cut_text(char *text, size_t limit)
 {
     size_t n = strlen(text);
     if (n <= limit)
@@ -56,7 +56,7 @@ static void fill_text(struct rp_buf *out, enum rp_fill as, const json_t *value, 
     if (*form != 'l')
         rp_sanitize(text.data);
     if (*form != 'p' && *form != 'l')
-        cut(text.data, *form == 'u' || *form == 'r' ? 100 : 400);
+        cut_text(text.data, *form == 'u' || *form == 'r' ? 100 : 400);
     if (as == RP_FILL_MD) {
         rp_md_text(out, text.data);
         return;

@@ -52,8 +52,8 @@ static uint32_t bits_of(float x)
 }
 
 /* The first difference of two records, in the order of computation; NULL: they have the same bits. */
-static struct rp_bit_difference *differ(const struct rp_records *as, const struct rp_step_record *a,
-                                        const struct rp_records *bs, const struct rp_step_record *b)
+static struct rp_bit_difference *new_difference(const struct rp_records *as, const struct rp_step_record *a,
+                                                const struct rp_records *bs, const struct rp_step_record *b)
 {
     char first[RP_SHA256_HEX], here[RP_SHA256_HEX];
     if (a->step >= 0 && a->samples != b->samples)
@@ -86,7 +86,7 @@ static void compare_bits(struct rp_bit_agreement *out, const struct rp_records *
     for (int64_t i = 0; i < n && !out->first_difference; i++) {
         if (a->r[i].step != b->r[i].step)
             break;
-        out->first_difference = differ(a, &a->r[i], b, &b->r[i]);
+        out->first_difference = new_difference(a, &a->r[i], b, &b->r[i]);
         out->steps += a->r[i].step >= 0;
         out->roots += a->r[i].root && b->r[i].root;
     }
@@ -163,7 +163,7 @@ static void compare_settings(struct rp_agreement *out, const struct rp_facts *fi
 
 /* ---- environment ---- */
 
-static int hidden(const json_t *side)
+static int is_hidden(const json_t *side)
 {
     const char *text = json_string_value(rp_leaf(side).value);
     return text && strncmp(text, "sha256:", 7) == 0;
@@ -176,7 +176,7 @@ static int compare_environments(struct rp_agreement *out, const json_t *first, c
         return -1;
     for (int64_t i = 0; i < all.different_n; i++) {
         const struct rp_difference *d = &all.different[i];
-        if (hidden(d->a) && hidden(d->b))
+        if (is_hidden(d->a) && is_hidden(d->b))
             continue;
         struct rp_capture_difference *one =
             rp_object_add(&out->environment, &out->environment_n, &rp_type_capture_difference);

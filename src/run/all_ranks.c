@@ -44,7 +44,7 @@ static float seconds_or_none(int64_t ns)
     return ns < 0 ? NAN : (float)((double)ns / 1e9);
 }
 
-/* The times of the next rank. Their number is that of the first one, as join() refuses any other. */
+/* The times of the next rank. Their number is that of the first one, as join_records() refuses any other. */
 static void keep_times(struct rp_all_ranks *a, const struct rp_records *rs)
 {
     int64_t at = 0;
@@ -91,7 +91,7 @@ static struct rp_rank_share share_of(const struct rp_records *rs)
 }
 
 /* Times may be any, also of a bundle that is attacked: what does not fit stays at the end of the range. */
-static int64_t shift(int64_t ns, int64_t by)
+static int64_t shift_time(int64_t ns, int64_t by)
 {
     int64_t sum;
     return __builtin_add_overflow(ns, by, &sum) ? (by < 0 ? INT64_MIN : INT64_MAX) : sum;
@@ -108,8 +108,8 @@ static void add_spans(struct rp_all_ranks *a, const struct rp_records *one, int6
     }
     for (int64_t i = 0; i < n && i < one->n && c->error_ns >= 0; i++) {
         struct rp_step_span *s = &a->span[i];
-        const int64_t begun = shift(shift(one->r[i].start_ns, -c->offset_ns), -c->error_ns);
-        const int64_t ended = shift(shift(one->r[i].end_ns, -c->offset_ns), c->error_ns);
+        const int64_t begun = shift_time(shift_time(one->r[i].start_ns, -c->offset_ns), -c->error_ns);
+        const int64_t ended = shift_time(shift_time(one->r[i].end_ns, -c->offset_ns), c->error_ns);
         if (begun > s->begun_ns)
             *s = (struct rp_step_span){begun, s->ended_ns, a->n, s->ended_on};
         if (ended < s->ended_ns)
@@ -117,8 +117,8 @@ static void add_spans(struct rp_all_ranks *a, const struct rp_records *one, int6
     }
 }
 
-static int differ(const struct rp_records *one, const struct rp_step_record *r, const char *what, const char *is,
-                  const char *first, struct rp_err *err)
+static int fail_difference(const struct rp_records *one, const struct rp_step_record *r, const char *what,
+                           const char *is, const char *first, struct rp_err *err)
 {
     return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl: step %d: %s is %.66s, on rank 0 it is %.66s", one->rank,
                    r->step, what, is, first);
@@ -130,11 +130,11 @@ static int differ_float(const struct rp_records *one, const struct rp_step_recor
     char a[32], b[32];
     rp_float_hex(a, is);
     rp_float_hex(b, first);
-    return differ(one, r, what, a, b, err);
+    return fail_difference(one, r, what, a, b, err);
 }
 
 /* What every rank records of the same step. Bits of floats: no loss is NaN. */
-static int agree(const struct rp_records *all, const struct rp_records *one, int64_t i, struct rp_err *err)
+static int check_ranks_agree(const struct rp_records *all, const struct rp_records *one, int64_t i, struct rp_err *err)
 {
     const struct rp_step_record *x = &all->r[i], *y = &one->r[i];
     char is[RP_SHA256_HEX], first[RP_SHA256_HEX];
@@ -161,10 +161,10 @@ static int agree(const struct rp_records *all, const struct rp_records *one, int
     rp_record_root(is, one, y);
     rp_record_root(first, all, x);
     if (strcmp(is, first) != 0)
-        return differ(one, y, "state_root", is, first, err);
+        return fail_difference(one, y, "state_root", is, first, err);
     rp_record_keyed_root(is, one, y);
     rp_record_keyed_root(first, all, x);
-    return strcmp(is, first) != 0 ? differ(one, y, "keyed_root", is, first, err) : 0;
+    return strcmp(is, first) != 0 ? fail_difference(one, y, "keyed_root", is, first, err) : 0;
 }
 
 static int add_counts(struct rp_records *all, const struct rp_records *one, int64_t i, struct rp_err *err)
@@ -208,7 +208,8 @@ static int same_names(const struct rp_record_names *a, const struct rp_record_na
     return same;
 }
 
-static int join(struct rp_all_ranks *a, struct rp_records *all, const struct rp_records *one, struct rp_err *err)
+static int join_records(struct rp_all_ranks *a, struct rp_records *all, const struct rp_records *one,
+                        struct rp_err *err)
 {
     if (one->n != all->n)
         return rp_fail(err, RP_MISMATCH, "steps/rank%d.jsonl has %" PRId64 " records, that of rank 0 %" PRId64,
@@ -219,7 +220,7 @@ static int join(struct rp_all_ranks *a, struct rp_records *all, const struct rp_
     /* The ranks of the first stage with the first part of each tensor: together they have all samples once. */
     const int counts = a->n % a->degrees.tensor == 0 && a->n < a->degrees.tensor * a->degrees.data;
     for (int64_t i = 0; i < all->n; i++)
-        if (agree(all, one, i, err) < 0 || (counts && add_counts(all, one, i, err) < 0))
+        if (check_ranks_agree(all, one, i, err) < 0 || (counts && add_counts(all, one, i, err) < 0))
             return -1;
     if (a->share[a->n].span_ns > a->share[a->slowest].span_ns) {
         a->slowest = a->n;
@@ -309,7 +310,7 @@ int rp_all_ranks_add(struct rp_all_ranks *a, struct rp_records *all, struct rp_r
         add_spans(a, one, a->n ? all->n : one->n);
     if (a->keep)
         keep_times(a, one);
-    if ((a->n && join(a, all, one, err) < 0) || take_micros(a, one, err) < 0) {
+    if ((a->n && join_records(a, all, one, err) < 0) || take_micros(a, one, err) < 0) {
         rp_records_fini(one);
         return -1;
     }

@@ -197,20 +197,20 @@ void rp_run_documents_free(struct rp_run_documents *d)
 }
 
 /* Adds to `to` what only `from` has. */
-static void merge(json_t *to, const json_t *from)
+static void merge_objects(json_t *to, const json_t *from)
 {
     const char *key;
     json_t *v;
     size_t i;
     if (json_is_array(to) && json_is_array(from))
         json_array_foreach((json_t *)from, i, v)
-            merge(json_array_get(to, i), v);
+            merge_objects(json_array_get(to, i), v);
     if (!json_is_object(to) || !json_is_object(from))
         return;
     json_object_foreach((json_t *)from, key, v) {
         json_t *is = json_object_get(to, key);
         if (is)
-            merge(is, v);
+            merge_objects(is, v);
         else
             json_object_set(to, key, v);
     }
@@ -221,7 +221,7 @@ const json_t *rp_run_shown(struct rp_run_documents *d)
     if (!d || d->shown)
         return d ? d->shown : NULL;
     d->shown = json_deep_copy(d->figures_json);
-    merge(d->shown, d->facts_json);
+    merge_objects(d->shown, d->facts_json);
     json_object_set(d->shown, "run.json", d->figures_json);
     return d->shown;
 }

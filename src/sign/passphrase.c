@@ -23,7 +23,7 @@ void rp_passphrase_fini(struct rp_passphrase *p)
 
 /* Line editing, which a terminal in raw mode does not do: 1 the key edited the line, 0 it is part of the line, -1 it
  * ends the line. */
-static int edit(char c, char *text, size_t *n)
+static int edit_text(char c, char *text, size_t *n)
 {
     if (c == CTRL_D)
         return -1;
@@ -51,7 +51,7 @@ static ssize_t read_secret(int fd, char *text, size_t size, int tty)
             errno = 0;
             return -1;
         }
-        int edited = tty ? edit(c, text, &n) : 0;
+        int edited = tty ? edit_text(c, text, &n) : 0;
         if (edited < 0)
             break;
         if (edited)

@@ -51,7 +51,7 @@ int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
                  : 0;
 }
 
-static void copy(json_t *to, const json_t *from, const char *const *keys, size_t n)
+static void copy_keys(json_t *to, const json_t *from, const char *const *keys, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         json_t *v = json_object_get(from, keys[i]);
@@ -66,8 +66,8 @@ static json_t *command_predicate(const json_t *facts, const json_t *run, const c
     static const char *const of_facts[] = {"status", "tool"}, *const of_run[] = {"schema", "recipe_sha256"};
     const json_t *results = rp_json_at(run, "log/result");
     json_t *p = json_pack("{s:s, s:s}", "run_sha256", sha256, "measured_by", "log");
-    copy(p, facts, of_facts, sizeof of_facts / sizeof *of_facts);
-    copy(p, run, of_run, sizeof of_run / sizeof *of_run);
+    copy_keys(p, facts, of_facts, sizeof of_facts / sizeof *of_facts);
+    copy_keys(p, run, of_run, sizeof of_run / sizeof *of_run);
     if (json_array_size(results) == 1)
         json_object_set(p, "throughput", json_object_get(json_array_get(results, 0), "throughput"));
     return p;
@@ -81,9 +81,9 @@ json_t *rp_statement_predicate(const json_t *facts, const json_t *run, const cha
     static const char *const of_results[] = {"throughput",       "loss_first",      "loss_last",
                                              "state_root_first", "state_root_last", "records_sha256"};
     json_t *p = json_pack("{s:s, s:s}", "run_sha256", sha256, "model", rp_json_text_at(run, "model/name"));
-    copy(p, facts, of_facts, sizeof of_facts / sizeof *of_facts);
-    copy(p, run, of_run, sizeof of_run / sizeof *of_run);
-    copy(p, json_object_get(run, "results"), of_results, sizeof of_results / sizeof *of_results);
+    copy_keys(p, facts, of_facts, sizeof of_facts / sizeof *of_facts);
+    copy_keys(p, run, of_run, sizeof of_run / sizeof *of_run);
+    copy_keys(p, json_object_get(run, "results"), of_results, sizeof of_results / sizeof *of_results);
     return p;
 }
 

@@ -251,7 +251,7 @@ static int has_ended(pid_t pid)
 
 /* Until both pipes are closed. What the command leaves behind may hold them open: after its end, until nothing comes
  * for a while, or too much. */
-static void watch(struct rp_command_end *end, struct pipes *p, pid_t pid, const struct rp_command_opts *o)
+static void watch_command(struct rp_command_end *end, struct pipes *p, pid_t pid, const struct rp_command_opts *o)
 {
     uint64_t looked = 0, ended = 0, ticked = 0;
     int64_t had = 0;
@@ -293,7 +293,7 @@ static double seconds_of(struct timeval t)
     return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
-static void reap(struct rp_command_end *end, pid_t pid)
+static void reap_command(struct rp_command_end *end, pid_t pid)
 {
     int status = 0;
     struct rusage used = {0};
@@ -343,10 +343,10 @@ int rp_command_run(struct rp_command_end *end, const struct rp_command_opts *o, 
     int failed = pid < 0 ? rp_fail(err, RP_UNAVAILABLE, "cannot start a process for the command: %s", strerror(e))
                          : check_started(&p, o->file, status, err);
     if (!failed)
-        watch(end, &p, pid, o);
+        watch_command(end, &p, pid, o);
     if (pid > 0) {
         wait_for_end(pid, o);
-        reap(end, pid);
+        reap_command(end, pid);
     }
     end->end_ns = (int64_t)rp_now_ns();
     end->interrupted = last_signal;

@@ -44,7 +44,7 @@ static int start_worker(struct rp_gpu_watch *w, struct rp_err *err)
     return 0;
 }
 
-static int ask(struct rp_gpu_watch *w, json_t **values, struct rp_err *err)
+static int ask_worker(struct rp_gpu_watch *w, json_t **values, struct rp_err *err)
 {
     const int limit_ms = rp_process_limit_ms(RP_GPU_TIMEOUT_MS);
     const uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
@@ -72,7 +72,7 @@ void rp_gpu_watch_open(struct rp_gpu_watch *w)
     const json_t *one;
     size_t i;
     *w = (struct rp_gpu_watch){0};
-    if (start_worker(w, &err) < 0 || ask(w, &values, &err) < 0) {
+    if (start_worker(w, &err) < 0 || ask_worker(w, &values, &err) < 0) {
         rp_ascii(w->reason, sizeof w->reason, *err.msg ? err.msg : "the GPU worker does not start");
         stop_worker(w);
         return;
@@ -127,7 +127,7 @@ static void take_frame(struct rp_gpu_watch *w, json_t *body, int64_t start_ns, i
     rp_sampling_add(s, body);
 }
 
-static void take(struct rp_gpu_watch *w, int wait_ms, int64_t start_ns, int64_t end_ns)
+static void take_samples(struct rp_gpu_watch *w, int wait_ms, int64_t start_ns, int64_t end_ns)
 {
     struct rp_err err = {0};
     while (w->is_sampling) {
@@ -147,7 +147,7 @@ static void take(struct rp_gpu_watch *w, int wait_ms, int64_t start_ns, int64_t 
 
 void rp_gpu_watch_take(struct rp_gpu_watch *w, int64_t start_ns)
 {
-    take(w, 1, start_ns, INT64_MAX); /* 0 would read nothing */
+    take_samples(w, 1, start_ns, INT64_MAX); /* 0 would read nothing */
 }
 
 void rp_gpu_watch_end(struct rp_gpu_watch *w, int64_t start_ns, int64_t end_ns)
@@ -155,7 +155,7 @@ void rp_gpu_watch_end(struct rp_gpu_watch *w, int64_t start_ns, int64_t end_ns)
     const int was_sampling = w->is_sampling;
     const uint64_t until = rp_now_ns() + LAST_MS * 1000000ull;
     do
-        take(w, LAST_MS / 5, start_ns, end_ns);
+        take_samples(w, LAST_MS / 5, start_ns, end_ns);
     while (w->is_sampling && rp_now_ns() < until && (int64_t)rp_now_ns() < end_ns + LAST_MS * 1000000ll);
     const char *why = end_ns - start_ns < 1000000000 ? "the command was over before the first"
                                                      : "NVML gave no answer until the command was over";

@@ -125,7 +125,7 @@ void rp_run_job_fini(struct rp_run_job *j)
 
 /* ---- the thread ---- */
 
-static void *tend(void *arg)
+static void *tend_members(void *arg)
 {
     struct rp_run_job *j = arg;
     while (!__atomic_load_n(&j->stop, __ATOMIC_ACQUIRE))
@@ -141,7 +141,7 @@ void rp_run_job_tend(struct rp_run_job *j)
     j->stop = 0;
     sigfillset(&all); /* signals are for the main thread */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    j->tended = pthread_create(&j->thread, NULL, tend, j) == 0;
+    j->tended = pthread_create(&j->thread, NULL, tend_members, j) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

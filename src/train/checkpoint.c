@@ -20,7 +20,7 @@
 /* -- names -- */
 
 /* Whether the name is the pattern, in which each %d is a number. */
-static int matches(const char *pattern, const char *name)
+static int matches_pattern(const char *pattern, const char *name)
 {
     for (; *pattern; pattern++, name++) {
         if (strncmp(pattern, "%d", 2) == 0 && *name >= '0' && *name <= '9') {
@@ -70,7 +70,7 @@ static int find_weight(const struct rp_st_tensor **found, const struct rp_st *st
 static int is_alias(const struct rp_public *p, const char *name)
 {
     for (const struct rp_alias *a = p ? p->alias : NULL; a && a->name; a++)
-        if (matches(a->name, name) || matches(short_name(p, a->name), name))
+        if (matches_pattern(a->name, name) || matches_pattern(short_name(p, a->name), name))
             return 1;
     return 0;
 }
@@ -283,7 +283,7 @@ static int match_all(struct rp_checkpoint *c, const struct rp_trained *state, co
 
 /* -- open -- */
 
-static int exists(const char *dir, const char *name)
+static int file_exists(const char *dir, const char *name)
 {
     RP_FREE char *path = rp_asprintf("%s/%s", dir, name);
     return access(path, F_OK) == 0;
@@ -292,7 +292,8 @@ static int exists(const char *dir, const char *name)
 /* The same model in another form, which is not read: how to make this one of it. */
 static int refuse_without_weights(const char *dir, struct rp_err *err)
 {
-    const int is_pickled = exists(dir, "pytorch_model.bin") || exists(dir, "pytorch_model.bin" RP_CHECKPOINT_INDEX);
+    const int is_pickled =
+        file_exists(dir, "pytorch_model.bin") || file_exists(dir, "pytorch_model.bin" RP_CHECKPOINT_INDEX);
     return rp_fail(
         err, RP_IO, "'%s' has no %s%s", dir, RP_CHECKPOINT_WEIGHTS,
         is_pickled
@@ -306,10 +307,10 @@ static int open_directory(struct rp_checkpoint *c, const char *dir, const struct
                  *config = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_CONFIG);
     RP_FREE char *optimizer = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_OPTIMIZER);
     RP_FREE char *index = rp_asprintf("%s" RP_CHECKPOINT_INDEX, weights);
-    const int is_whole = exists(dir, RP_CHECKPOINT_WEIGHTS); /* first, as in transformers */
-    if (!is_whole && !exists(dir, RP_CHECKPOINT_WEIGHTS RP_CHECKPOINT_INDEX))
+    const int is_whole = file_exists(dir, RP_CHECKPOINT_WEIGHTS); /* first, as in transformers */
+    if (!is_whole && !file_exists(dir, RP_CHECKPOINT_WEIGHTS RP_CHECKPOINT_INDEX))
         return refuse_without_weights(dir, err);
-    if (exists(dir, RP_CHECKPOINT_CONFIG)) {
+    if (file_exists(dir, RP_CHECKPOINT_CONFIG)) {
         c->ignored = json_array();
         c->unknown = json_array();
         if (rp_public_config_check(config, r, c->ignored, c->unknown, err) < 0)
@@ -317,7 +318,7 @@ static int open_directory(struct rp_checkpoint *c, const char *dir, const struct
     }
     if ((is_whole ? rp_st_open(&c->weights, weights, err) : rp_st_open_index(&c->weights, index, err)) < 0)
         return -1;
-    return exists(dir, RP_CHECKPOINT_OPTIMIZER) ? rp_st_open(&c->optimizer, optimizer, err) : 0;
+    return file_exists(dir, RP_CHECKPOINT_OPTIMIZER) ? rp_st_open(&c->optimizer, optimizer, err) : 0;
 }
 
 static int open_files(struct rp_checkpoint *c, const char *path, const struct rp_recipe *r, struct rp_err *err)
@@ -366,7 +367,7 @@ static json_t *scale_json(const struct rp_loss_scale *s)
                      (json_int_t)s->skipped);
 }
 
-static json_t *describe(const struct rp_checkpoint *c, const struct rp_trained *state, int scaled)
+static json_t *describe_checkpoint(const struct rp_checkpoint *c, const struct rp_trained *state, int scaled)
 {
     json_t *names = json_array(), *types = json_array();
     static const char *const all[] = {"F32", "F16", "BF16"};
@@ -396,7 +397,7 @@ int rp_checkpoint_check(const char *path, const struct rp_recipe *r, json_t **fo
     struct rp_checkpoint c;
     int failed = rp_checkpoint_open(&c, path, r, &s, err) < 0;
     if (!failed && found)
-        *found = describe(&c, &s, rp_loss_is_scaled(r));
+        *found = describe_checkpoint(&c, &s, rp_loss_is_scaled(r));
     if (!failed)
         rp_checkpoint_close(&c);
     rp_net_free(m);

@@ -80,7 +80,8 @@ static int fetch_buffer(struct saver *s, const struct rp_state_entry *e, size_t 
 
 /* Elements [first, first + n), at most a piece, of the whole of an entry to x on the rank that writes: from all ranks
  * that have some. */
-static int fetch(struct saver *s, const struct rp_state_entry *e, size_t first, float *x, size_t n, struct rp_err *err)
+static int fetch_floats(struct saver *s, const struct rp_state_entry *e, size_t first, float *x, size_t n,
+                        struct rp_err *err)
 {
     const struct rp_parts *p = s->state->parts;
     const struct rp_tensors *weights = s->state->weights;
@@ -127,7 +128,7 @@ static int save_convolution(struct saver *s, const struct rp_state_entry *e, str
     const size_t bytes = rp_tensor_bytes(e->t);
     RP_FREE float *here = rp_alloc(bytes), *file = rp_alloc(bytes);
     for (size_t at = 0, most = PIECE / sizeof *here; at < e->t->count; at += most)
-        if (fetch(s, e, at, here + at, e->t->count - at < most ? e->t->count - at : most, err) < 0)
+        if (fetch_floats(s, e, at, here + at, e->t->count - at < most ? e->t->count - at : most, err) < 0)
             return -1;
     for (size_t i = 0; i < e->t->count; i++)
         file[i] = here[rp_from_file(e->t, i)];
@@ -143,7 +144,7 @@ static int save_tensor(struct saver *s, const struct rp_state_entry *e, struct r
         size_t n = e->t->whole - at < most ? e->t->whole - at : most;
         if (s->alive && s->alive(s->alive_arg))
             return rp_fail(err, RP_INTERRUPTED, "stopped while saving");
-        if (fetch(s, e, at, s->piece, n, err) < 0 ||
+        if (fetch_floats(s, e, at, s->piece, n, err) < 0 ||
             (s->writes && rp_st_append(&s->w, s->piece, as_saved(s, s->piece, n), err) < 0))
             return -1;
     }

@@ -204,7 +204,7 @@ static void merge_buckets(struct rp_overlap *o, int from)
 }
 
 /* As rp_gradients_ready_fn. */
-static void announce(struct rp_net *m, int layer, void *arg)
+static void announce_layer(struct rp_net *m, int layer, void *arg)
 {
     struct rp_overlap *o = arg;
     int from = o->merged;
@@ -228,7 +228,7 @@ void rp_overlap_begin(struct rp_overlap *o, struct rp_net *m, const struct rp_gr
     struct rp_comm *c = o->lent;
     rp_exchange_begin(o->x);
     o->x->comm = c;
-    m->gradients_ready = announce;
+    m->gradients_ready = announce_layer;
     m->gradients_ready_arg = o;
     pthread_mutex_lock(&o->lock);
     RP_BUG_IF(o->running);

@@ -13,7 +13,7 @@ int rp_pipeline_sets(const struct rp_comm *c, int64_t own)
 /* ---- the schedule ---- */
 
 /* One message with the stage before (by -1) or after (1) about own micro-batch i; none at the ends of the pipeline. */
-static int message(const struct rp_train *t, struct rp_transfer *m, int by, int send, int64_t i)
+static int make_transfer(const struct rp_train *t, struct rp_transfer *m, int by, int send, int64_t i)
 {
     const struct rp_net *net = t->set[i % t->sets];
     const int peer = t->comm->rank[RP_GROUP_PIPELINE] + by;
@@ -30,17 +30,17 @@ static int send_messages(struct rp_train *t, const struct rp_transfer *m, int n,
     return rp_net_exchanged(t->net, err);
 }
 
-static int transfer(struct rp_train *t, int by, int send, int64_t i, struct rp_err *err)
+static int transfer_boundary(struct rp_train *t, int by, int send, int64_t i, struct rp_err *err)
 {
     struct rp_transfer m;
-    const int n = message(t, &m, by, send, i);
+    const int n = make_transfer(t, &m, by, send, i);
     return n ? send_messages(t, &m, n, err) : 0;
 }
 
 static int forward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_tree *tree, struct rp_losses *l,
                    struct rp_err *err)
 {
-    if (transfer(t, -1, 0, i, err) < 0 || rp_train_forward(t, i, step, rp_grad_tree_leaf(tree), l, err) < 0)
+    if (transfer_boundary(t, -1, 0, i, err) < 0 || rp_train_forward(t, i, step, rp_grad_tree_leaf(tree), l, err) < 0)
         return -1;
     t->micro_loss[i] = l->loss;
     return isfinite(l->loss) ? rp_train_check_output(t, i, err) : rp_train_report_loss(t, i, err);
@@ -59,7 +59,7 @@ static int backward(struct rp_train *t, int64_t i, int64_t step, struct rp_grad_
         rp_grad_tree_push_merged(tree, t->first + i, l);
     else
         rp_grad_tree_push(tree, t->first + i, l);
-    return transfer(t, -1, 1, i, err);
+    return transfer_boundary(t, -1, 1, i, err);
 }
 
 int rp_pipeline_sum(struct rp_train *t, int64_t step, struct rp_grad_tree *tree, struct rp_err *err)
@@ -76,10 +76,10 @@ int rp_pipeline_sum(struct rp_train *t, int64_t step, struct rp_grad_tree *tree,
         if (f < t->own) {
             if (forward(t, f, step, tree, &l, err) < 0)
                 return -1;
-            n += message(t, &m[n], 1, 1, f);
+            n += make_transfer(t, &m[n], 1, 1, f);
         }
         if (b >= 0)
-            n += message(t, &m[n], 1, 0, b);
+            n += make_transfer(t, &m[n], 1, 0, b);
         if ((n && send_messages(t, m, n, err) < 0) || (b >= 0 && backward(t, b, step, tree, &l, err) < 0))
             return -1;
     }

@@ -173,7 +173,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
 }
 
 /* The largest batch whose rows can be counted; an empty plan. */
-static int begin(struct rp_plan *plan, int64_t *most, const struct rp_recipe *r, struct rp_err *err)
+static int begin_plan(struct rp_plan *plan, int64_t *most, const struct rp_recipe *r, struct rp_err *err)
 {
     struct rp_sample_field f[RP_FIELDS_MAX];
     struct rp_net *m = rp_net_new(r, 1);
@@ -192,7 +192,7 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
                   const struct rp_backend *backend, const struct rp_device_opts *o, struct rp_err *err)
 {
     int64_t most;
-    if (begin(plan, &most, r, err) < 0)
+    if (begin_plan(plan, &most, r, err) < 0)
         return -1;
     if (r->train_batch_size < 1)
         return rp_fail(err, RP_USAGE, "train.batch_size %lld is not a number of samples",
@@ -208,7 +208,7 @@ int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *
 {
     struct rp_plan unused;
     int64_t most;
-    if (begin(&unused, &most, r, err) < 0 || rp_train_check_ranks(r, place, err) < 0)
+    if (begin_plan(&unused, &most, r, err) < 0 || rp_train_check_ranks(r, place, err) < 0)
         return -1;
     struct rp_net *m = rp_net_new_on(r, r->train_batch_size, place, sizeof(float)); /* for its weights */
     struct rp_shares shares;
@@ -236,7 +236,7 @@ int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_
     int64_t lo = 0, hi; /* the largest that fits is in [lo, hi] */
     struct rp_err ignored;
     comm = comm ? comm : rp_comm_self();
-    if (begin(plan, &hi, r, err) < 0 || rp_train_check_ranks(r, comm, err) < 0)
+    if (begin_plan(plan, &hi, r, err) < 0 || rp_train_check_ranks(r, comm, err) < 0)
         return -1;
     const uint64_t connections = connection_bytes(comm, backend);
     while (lo < hi) {

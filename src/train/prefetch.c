@@ -23,7 +23,7 @@ struct rp_prefetch {
     struct rp_err err; /* of that step */
 };
 
-static void *work(void *arg)
+static void *prefetch_batches(void *arg)
 {
     struct rp_prefetch *p = arg;
     pthread_mutex_lock(&p->lock);
@@ -56,7 +56,7 @@ struct rp_prefetch *rp_prefetch_new(rp_prepare_fn prepare, void *arg, struct rp_
     pthread_attr_setstacksize(&a, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the main thread's */
-    int e = pthread_create(&p->thread, &a, work, p);
+    int e = pthread_create(&p->thread, &a, prefetch_batches, p);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&a);
     if (e == 0)

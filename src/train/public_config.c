@@ -32,8 +32,8 @@ static int same_value(const json_t *a, const json_t *b)
 }
 
 /* v: of config.json; is: of the recipe, NULL where the kind has none. */
-static int agrees(const struct rp_public_setting *s, const json_t *v, const json_t *is, const struct rp_recipe *r,
-                  const json_t *only)
+static int setting_agrees(const struct rp_public_setting *s, const json_t *v, const json_t *is,
+                          const struct rp_recipe *r, const json_t *only)
 {
     const char *word = json_string_value(is);
     switch (s->kind) {
@@ -63,7 +63,7 @@ static int check_setting(const char *path, const struct rp_public_setting *s, co
     RP_JSON *absent = json_loads(s->value, JSON_DECODE_ANY, NULL),
             *is = s->key ? rp_value_to_json(r, rp_key_find(s->key)) : NULL;
     const json_t *given = json_object_get(config, s->name), *v = given ? given : absent;
-    if (agrees(s, v, is, r, absent))
+    if (setting_agrees(s, v, is, r, absent))
         return 0;
     if (!s->key)
         return rp_fail(err, RP_USAGE, "'%s': %s is %s; this program computes only %s", path, s->name, excerpt(have, v),

@@ -47,7 +47,7 @@ static int read_exactly(const struct rp_st *st, uint64_t at, void *out, size_t s
     return (size_t)n == size ? 0 : rp_fail(err, RP_MALFORMED, "'%s' ends in %s: the file is cut short", st->path, what);
 }
 
-static int bad(const struct rp_st *st, const char *name, const char *why, struct rp_err *err)
+static int fail_tensor(const struct rp_st *st, const char *name, const char *why, struct rp_err *err)
 {
     char text[64];
     return rp_fail(err, RP_MALFORMED, "'%s', tensor '%s': %s", st->path, rp_ascii(text, sizeof text, name), why);
@@ -59,17 +59,17 @@ static int shape_of(const struct rp_st *st, struct rp_st_tensor *t, const json_t
 {
     uint64_t n = dtype_bytes(t->dtype);
     if (n == 0)
-        return bad(st, t->name, "unknown dtype (expected F32)", err);
+        return fail_tensor(st, t->name, "unknown dtype (expected F32)", err);
     if (!json_is_array(shape) || json_array_size(shape) > RP_ST_DIMS)
-        return bad(st, t->name, "shape is not a list of at most 8 sizes", err);
+        return fail_tensor(st, t->name, "shape is not a list of at most 8 sizes", err);
     t->dims = (int)json_array_size(shape);
     for (int i = 0; i < t->dims; i++) {
         const json_t *d = json_array_get(shape, (size_t)i);
         if (!json_is_integer(d) || json_integer_value(d) < 0)
-            return bad(st, t->name, "shape holds something that is not a size", err);
+            return fail_tensor(st, t->name, "shape holds something that is not a size", err);
         t->shape[i] = json_integer_value(d);
         if (__builtin_mul_overflow(n, (uint64_t)t->shape[i], &n) || n > most)
-            return bad(st, t->name, "shape needs more bytes than the file has", err);
+            return fail_tensor(st, t->name, "shape needs more bytes than the file has", err);
     }
     *bytes = n;
     return 0;
@@ -82,18 +82,18 @@ static int entry_of(const struct rp_st *st, struct rp_st_tensor *t, const char *
     const json_t *b = json_array_get(offsets, 0), *e = json_array_get(offsets, 1);
     uint64_t bytes = 0;
     if (!json_is_string(dtype) || json_object_size(j) != 3)
-        return bad(st, name, "expected exactly dtype, shape and data_offsets", err);
+        return fail_tensor(st, name, "expected exactly dtype, shape and data_offsets", err);
     t->name = name;
     t->dtype = json_string_value(dtype);
     if (shape_of(st, t, json_object_get(j, "shape"), data_bytes, &bytes, err) < 0)
         return -1;
     if (json_array_size(offsets) != 2 || !json_is_integer(b) || !json_is_integer(e) || json_integer_value(b) < 0 ||
         json_integer_value(e) < json_integer_value(b) || (uint64_t)json_integer_value(e) > data_bytes)
-        return bad(st, name, "data_offsets are not [begin, end] inside the file", err);
+        return fail_tensor(st, name, "data_offsets are not [begin, end] inside the file", err);
     t->begin = (uint64_t)json_integer_value(b);
     t->end = (uint64_t)json_integer_value(e);
     if (t->end - t->begin != bytes)
-        return bad(st, name, "data_offsets do not span the bytes that shape and dtype need", err);
+        return fail_tensor(st, name, "data_offsets do not span the bytes that shape and dtype need", err);
     return 0;
 }
 
@@ -118,7 +118,7 @@ static int entries_of(struct rp_st *st, uint64_t data_bytes, struct rp_err *err)
     json_object_foreach(st->header, name, j) {
         if (!strcmp(name, "__metadata__")) {
             if (!json_is_object(j))
-                return bad(st, name, "metadata is not an object", err);
+                return fail_tensor(st, name, "metadata is not an object", err);
             continue;
         }
         if (entry_of(st, &st->t[st->n], name, j, data_bytes, err) < 0)
@@ -129,9 +129,9 @@ static int entries_of(struct rp_st *st, uint64_t data_bytes, struct rp_err *err)
     uint64_t at = 0;
     for (int i = 0; i < st->n; i++) {
         if (st->t[i].begin != at)
-            return bad(st, st->t[i].name,
-                       st->t[i].begin < at ? "its data overlaps another tensor" : "there is a hole before its data",
-                       err);
+            return fail_tensor(
+                st, st->t[i].name,
+                st->t[i].begin < at ? "its data overlaps another tensor" : "there is a hole before its data", err);
         at = st->t[i].end;
     }
     if (at != data_bytes)
@@ -230,7 +230,7 @@ static int open_shards(struct rp_st *st, const json_t *map, struct rp_err *err)
     json_object_foreach ((json_t *)map, name, v) {
         const char *file = json_string_value(v);
         if (!file || !*file || strchr(file, '/'))
-            return bad(st, name, "expected the name of a file next to the index", err);
+            return fail_tensor(st, name, "expected the name of a file next to the index", err);
         const int folder = (int)(rp_base_name(st->path) - st->path);
         RP_FREE char *path = rp_asprintf("%.*s%s", folder, st->path, file);
         if (find_shard(st, path) < st->shards)
@@ -254,8 +254,8 @@ static int merge_shards(struct rp_st *st, const json_t *map, struct rp_err *err)
             st->t[n].shard = k;
             const char *file = json_string_value(json_object_get(map, st->t[n].name));
             if (!file || strcmp(file, rp_base_name(st->shard[k].path)) != 0)
-                return bad(&st->shard[k], st->t[n].name,
-                           "the index does not list it there: do the files belong together?", err);
+                return fail_tensor(&st->shard[k], st->t[n].name,
+                                   "the index does not list it there: do the files belong together?", err);
             n++;
         }
     qsort(st->t, (size_t)n, sizeof *st->t, by_name);
@@ -263,7 +263,7 @@ static int merge_shards(struct rp_st *st, const json_t *map, struct rp_err *err)
     json_t *v;
     json_object_foreach ((json_t *)map, name, v)
         if (!rp_st_find(st, name))
-            return bad(st, name, "the file that should have it lacks it: do the files belong together?", err);
+            return fail_tensor(st, name, "the file that should have it lacks it: do the files belong together?", err);
     return 0;
 }
 

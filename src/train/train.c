@@ -14,7 +14,7 @@
 /* ---- open and close ---- */
 
 /* One block of the class; NULL and *err if there is no memory. */
-static void *block(struct rp_dev *dev, enum rp_class c, const struct rp_plan *plan, struct rp_err *err)
+static void *new_block(struct rp_dev *dev, enum rp_class c, const struct rp_plan *plan, struct rp_err *err)
 {
     void *p = dev->backend->block(dev, c, plan->bytes[c] ? plan->bytes[c] : 64, err);
     if (!p)
@@ -44,17 +44,17 @@ static void bind_sets(struct rp_train *t, const struct rp_train_opts *o, void *s
     }
 }
 
-static int allocate(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
+static int allocate_blocks(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
 {
     const struct rp_tensors *list = t->net->tensors;
     float *slots;
     void *scratch;
-    if (!(t->state.w = block(o->dev, RP_CLASS_PARAMETERS, o->plan, err)) ||
-        !(t->gradient[0] = block(o->dev, RP_CLASS_GRADIENTS, o->plan, err)) ||
-        !(slots = block(o->dev, RP_CLASS_OPTIMIZER, o->plan, err)) ||
-        !(t->activations = block(o->dev, RP_CLASS_ACTIVATIONS, o->plan, err)) ||
-        !(scratch = block(o->dev, RP_CLASS_SCRATCH, o->plan, err)) ||
-        !(t->in.slot = block(o->dev, RP_CLASS_INPUT, o->plan, err)))
+    if (!(t->state.w = new_block(o->dev, RP_CLASS_PARAMETERS, o->plan, err)) ||
+        !(t->gradient[0] = new_block(o->dev, RP_CLASS_GRADIENTS, o->plan, err)) ||
+        !(slots = new_block(o->dev, RP_CLASS_OPTIMIZER, o->plan, err)) ||
+        !(t->activations = new_block(o->dev, RP_CLASS_ACTIVATIONS, o->plan, err)) ||
+        !(scratch = new_block(o->dev, RP_CLASS_SCRATCH, o->plan, err)) ||
+        !(t->in.slot = new_block(o->dev, RP_CLASS_INPUT, o->plan, err)))
         return -1;
     for (int i = 0; i < rp_optimizer_slots(t->state.optimizer); i++)
         t->state.slot[i] = slots + (size_t)i * rp_shares_slots(&t->state.shares);
@@ -182,7 +182,7 @@ static void copy_floats(struct rp_dev *dev, float *to, const float *from, size_t
 }
 
 /* The elements of weight i whose masters this rank has. */
-static size_t kept(const struct rp_trained *x, int i, size_t *first)
+static size_t count_kept(const struct rp_trained *x, int i, size_t *first)
 {
     const struct rp_tensor *t = &x->weights->t[i];
     *first = 0;
@@ -198,7 +198,7 @@ static void keep_masters(struct rp_train *t, const struct rp_trained *whole)
         return;
     for (int i = 0; i < t->state.weights->n; i++) {
         const struct rp_tensor *w = &t->state.weights->t[i];
-        size_t first, n = kept(&t->state, i, &first);
+        size_t first, n = count_kept(&t->state, i, &first);
         if (n)
             copy_floats(dev, rp_trained_values(&t->state, w, -1) + first, rp_trained_values(whole, w, -1) + first, n);
     }
@@ -235,7 +235,7 @@ static int load_checkpoint(struct rp_train *t, struct rp_trained *whole, const c
 static int train_start(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err)
 {
     const char *init = o->recipe->run_init;
-    if (allocate(t, o, err) < 0 || rp_train_input_open(t, o, err) < 0)
+    if (allocate_blocks(t, o, err) < 0 || rp_train_input_open(t, o, err) < 0)
         return -1;
     if (rp_overlap_here(t->bucket, t->comm) && !(t->overlap = rp_overlap_new(&t->exchange, t->gradient, t->room, err)))
         return -1;
@@ -418,7 +418,7 @@ static void perturb_weight(struct rp_train *t, int i, const struct rp_perturbati
 {
     struct rp_dev *dev = t->net->dev;
     const struct rp_tensor *w = &t->state.weights->t[i];
-    size_t first, n = kept(&t->state, i, &first);
+    size_t first, n = count_kept(&t->state, i, &first);
     float *own = rp_trained_values(&t->state, w, -1) + first, *there = rp_tensor_in(t->gradient[0], w);
     if (n == w->count && n) {
         dev->op->perturb(dev, own, n, p);

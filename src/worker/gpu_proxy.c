@@ -47,7 +47,7 @@ static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct 
                    limit_ms * 1e-3);
 }
 
-static int start(struct rp_process *w, int is_watched, struct rp_err *err)
+static int start_worker(struct rp_process *w, int is_watched, struct rp_err *err)
 {
     static const char name[] = "repro-gpu", what[] = "the GPU worker";
     RP_BUF program = {0};
@@ -60,7 +60,7 @@ static int start(struct rp_process *w, int is_watched, struct rp_err *err)
 
 int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err)
 {
-    return start(w, 1, err);
+    return start_worker(w, 1, err);
 }
 
 static int query_device(struct cuda_answer *a, int answer_s, struct rp_err *err)
@@ -71,7 +71,7 @@ static int query_device(struct cuda_answer *a, int answer_s, struct rp_err *err)
     int64_t capability, shared;
     struct rp_process w;
     struct rp_err ignored; /* there is an answer, and the process ends one way or the other */
-    if (start(&w, 0, err) < 0)
+    if (start_worker(&w, 0, err) < 0)
         return -1;
     const int most_ms = rp_process_limit_ms(LIMIT_MS),
               limit_ms = answer_s > 0 && answer_s < most_ms / 1000 ? answer_s * 1000 : most_ms;

@@ -181,7 +181,7 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r)
 }
 
 /* NULL if it can train this recipe here, else the reason. */
-static const char *unusable(const struct rp_backend *b, const struct rp_device_opts *o)
+static const char *why_unusable(const struct rp_backend *b, const struct rp_device_opts *o)
 {
     return rp_is_mixed(o->numerics) && !b->mixed ? "it computes in strict fp32 alone" : b->unavailable(o);
 }
@@ -196,7 +196,7 @@ static const struct rp_backend *named_device(const struct rp_recipe *r, const st
         return rp_fail_null(err, RP_USAGE, "run.device names GPU '%s', and run.backend is cpu: leave one of them out",
                             shown);
     const struct rp_backend *b = rp_backend_find(rp_backends, rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda));
-    const char *reason = b ? unusable(b, o) : "this build has no backend for GPUs";
+    const char *reason = b ? why_unusable(b, o) : "this build has no backend for GPUs";
     return reason ? rp_fail_null(err, RP_UNAVAILABLE,
                                  "GPU '%s' cannot be used here: %s; without run.device (--device) the CPU can train",
                                  shown, reason)
@@ -212,12 +212,12 @@ const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err
         return named_device(r, &o, err);
     if (r->run_backend != RP_BACKEND_auto) {
         const struct rp_backend *b = rp_backend_find(rp_backends, name);
-        reason = b ? unusable(b, &o) : "this build has no such backend";
+        reason = b ? why_unusable(b, &o) : "this build has no such backend";
         return reason ? rp_fail_null(err, RP_UNAVAILABLE, "backend '%s' cannot be used here: %s", name, reason)
                       : (void *)b;
     }
     for (const struct rp_backend *const *b = rp_backends; *b; b++) {
-        reason = unusable(*b, &o);
+        reason = why_unusable(*b, &o);
         if (!reason)
             return *b;
         (void)rp_fail(passed, RP_UNAVAILABLE, "%s: %s", (*b)->name, reason);

@@ -78,7 +78,7 @@ static int time_once(struct probe *p, void (*work)(struct probe *), uint64_t *ns
 /* The times of repetitions, for about `budget` ns; NULL: it failed, or a stop was requested. The first one, which
  * touches pages and loads kernels, never counts; after one that was longer than the budget, a device that is slow
  * needs only one more. */
-static json_t *repeat(struct probe *p, void (*work)(struct probe *), uint64_t budget, struct rp_err *err)
+static json_t *repeat_probe(struct probe *p, void (*work)(struct probe *), uint64_t budget, struct rp_err *err)
 {
     json_t *all = json_array();
     uint64_t begin = 0, ns = 0;
@@ -127,14 +127,14 @@ static int prepare(struct probe *p, struct rp_err *err)
     return p->backend->sync(p->dev, err);
 }
 
-static json_t *measure(struct probe *p, struct rp_err *err)
+static json_t *measure_probe(struct probe *p, struct rp_err *err)
 {
     const struct rp_ceiling_size *s = &p->size;
-    json_t *copy = NULL, *feed = NULL, *gemm = repeat(p, products, s->gemm_ns, err);
+    json_t *copy = NULL, *feed = NULL, *gemm = repeat_probe(p, products, s->gemm_ns, err);
     if (gemm)
-        copy = repeat(p, run_copies, s->copy_ns, err);
+        copy = repeat_probe(p, run_copies, s->copy_ns, err);
     if (copy && p->backend->upload_repeated)
-        feed = repeat(p, run_uploads, s->copy_ns, err);
+        feed = repeat_probe(p, run_uploads, s->copy_ns, err);
     if (!copy || (p->backend->upload_repeated && !feed)) {
         json_decref(gemm);
         json_decref(copy);
@@ -159,7 +159,7 @@ json_t *rp_ceilings(struct rp_dev *dev, const struct rp_ceiling_size *s, rp_aliv
     if (!p.backend->release || !p.backend->copy || !p.backend->peak_gemm)
         return NULL;
     int no_room = prepare(&p, err) < 0 && err->code == RP_UNAVAILABLE;
-    json_t *out = err->code == RP_OK ? measure(&p, err) : NULL;
+    json_t *out = err->code == RP_OK ? measure_probe(&p, err) : NULL;
     p.backend->release(dev);
     if (no_room)
         *err = (struct rp_err){0};

@@ -61,7 +61,7 @@ static const struct {
 
 /* The least or the most of what all ranks have. Sizes and repetitions depend on a rank's memory and speed: ranks that
  * did not agree on them would wait for each other for ever. */
-static int agree(struct rp_comm *c, uint64_t *value, int most, struct rp_err *err)
+static int agree_on_value(struct rp_comm *c, uint64_t *value, int most, struct rp_err *err)
 {
     const int n = c->size[RP_GROUP_WORLD];
     RP_FREE uint64_t *all = rp_alloc((size_t)n * sizeof *all);
@@ -88,12 +88,12 @@ static int time_once(struct exchange_probe *p, int collective, uint64_t *ns, str
 }
 
 /* As many repetitions as the slowest rank has time for. *longest: the first of them, on that rank. */
-static json_t *repeat(struct exchange_probe *p, int collective, uint64_t *longest, struct rp_err *err)
+static json_t *repeat_exchange(struct exchange_probe *p, int collective, uint64_t *longest, struct rp_err *err)
 {
     uint64_t ns;
     json_t *all = json_array();
     if (time_once(p, collective, &ns, err) == 0 && time_once(p, collective, longest, err) == 0 &&
-        agree(p->comm, longest, 1, err) == 0) {
+        agree_on_value(p->comm, longest, 1, err) == 0) {
         const uint64_t fits = BUDGET_NS / (*longest + 1);
         const int n = fits < REPETITIONS_MIN ? REPETITIONS_MIN : fits > REPETITIONS_MAX ? REPETITIONS_MAX : (int)fits;
         int i = 0;
@@ -106,7 +106,7 @@ static json_t *repeat(struct exchange_probe *p, int collective, uint64_t *longes
     return NULL;
 }
 
-static int measure(json_t *out, struct exchange_probe *p, size_t room, struct rp_err *err)
+static int measure_exchange(json_t *out, struct exchange_probe *p, size_t room, struct rp_err *err)
 {
     const size_t n = (size_t)p->comm->size[RP_GROUP_WORLD];
     uint64_t longest = 0;
@@ -116,7 +116,7 @@ static int measure(json_t *out, struct exchange_probe *p, size_t room, struct rp
         if (!p->piece || (s && sizes[s - 1] >= room))
             continue;
         for (int k = 0; k < COLLECTIVES; k++) {
-            json_t *all = repeat(p, k, &longest, err);
+            json_t *all = repeat_exchange(p, k, &longest, err);
             if (!all)
                 return -1;
             of_size = longest > of_size ? longest : of_size;
@@ -150,7 +150,7 @@ json_t *rp_exchange_ceilings(struct rp_dev *dev, struct rp_comm *c, size_t room,
     json_t *out = json_array();
     *err = (struct rp_err){0};
     uint64_t bytes = dev->backend->release ? take_blocks(&p, room) : 0;
-    int failed = agree(c, &bytes, 0, err) < 0 || (bytes && measure(out, &p, (size_t)bytes, err) < 0);
+    int failed = agree_on_value(c, &bytes, 0, err) < 0 || (bytes && measure_exchange(out, &p, (size_t)bytes, err) < 0);
     if (dev->backend->release)
         dev->backend->release(dev);
     c->count = before; /* what the run exchanges is counted, not this */

@@ -79,7 +79,7 @@ static size_t low_scratch(const struct rp_device_opts *o, const struct rp_op_use
 }
 
 /* Of each thread whole huge pages, so that no two threads share one. */
-static size_t needs(const struct rp_device_opts *o, const struct rp_op_use *u)
+static size_t count_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
     size_t each = is_convolution(u->op)        ? conv_scratch(u, (size_t)threads_of(o))
                   : u->op == RP_OP_gemm        ? rp_cpu_gemm_scratch(u->rows, u->segment)
@@ -100,7 +100,7 @@ static uint64_t memory(const struct rp_device_opts *o)
 /* One zeroed mapping, its start moved up to a multiple of 2 MiB so that huge pages fit. Pages are taken when first
  * touched: a limit of a control group would show as a kill by then, so what is reserved is counted here and refused in
  * time. */
-static void *map(struct rp_cpu *c, const char *what, size_t bytes, struct rp_err *err)
+static void *map_memory(struct rp_cpu *c, const char *what, size_t bytes, struct rp_err *err)
 {
     RP_BUG_IF(c->blocks == BLOCKS);
     uint64_t left = c->allowed > c->reserved ? c->allowed - c->reserved : 0;
@@ -153,7 +153,7 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspa
     c->dev.stored_bytes = sizeof(rp_stored);
     c->dev.backend = &rp_backend_cpu;
     c->dev.op = rp_cpu_ops(c->isa);
-    c->scratch = map(c, rp_class_name(RP_CLASS_BACKEND), (size_t)c->threads * c->scratch_each, err);
+    c->scratch = map_memory(c, rp_class_name(RP_CLASS_BACKEND), (size_t)c->threads * c->scratch_each, err);
     if (c->scratch)
         c->pool = rp_pool_new(c->threads, err);
     if (!c->pool) {
@@ -163,12 +163,12 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspa
     return &c->dev;
 }
 
-static void *block(struct rp_dev *dev, enum rp_class class, size_t bytes, struct rp_err *err)
+static void *new_block(struct rp_dev *dev, enum rp_class class, size_t bytes, struct rp_err *err)
 {
-    return map(rp_cpu_of(dev), rp_class_name(class), bytes, err);
+    return map_memory(rp_cpu_of(dev), rp_class_name(class), bytes, err);
 }
 
-static int copy(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
+static int copy_memory(struct rp_dev *dev, void *dst, const void *src, size_t bytes, struct rp_err *err)
 {
     (void)dev;
     (void)err;
@@ -205,7 +205,7 @@ static void copy_block(struct rp_dev *dev, void *dst, const void *src, size_t by
     rp_pool_run(rp_cpu_of(dev)->pool, (int)((bytes + COPY_PART - 1) / COPY_PART), copy_part, &c);
 }
 
-static void release(struct rp_dev *dev)
+static void release_memory(struct rp_dev *dev)
 {
     struct rp_cpu *c = rp_cpu_of(dev);
     while (c->blocks > 1) {
@@ -238,16 +238,16 @@ const struct rp_backend rp_backend_cpu = {
     .mixed = sizeof(rp_stored),
     .unavailable = unavailable,
     .supports = supports,
-    .needs = needs,
+    .needs = count_needs,
     .open = open_device,
     .close = close_device,
-    .block = block,
+    .block = new_block,
     .memory = memory,
-    .upload = copy,
-    .download = copy,
+    .upload = copy_memory,
+    .download = copy_memory,
     .sync = sync_device,
     .info = info,
     .peak_gemm = peak_gemm,
     .copy = copy_block,
-    .release = release,
+    .release = release_memory,
 };

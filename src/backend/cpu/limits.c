@@ -18,7 +18,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 /* The number after `key` at the start of a line, or, with an empty key, the file's first word. NONE: "max", or no such
  * file. */
-static uint64_t number(const char *root, const char *dir, const char *file, const char *key)
+static uint64_t read_number(const char *root, const char *dir, const char *file, const char *key)
 {
     char path[2 * PATH_MAX], line[512];
     uint64_t v = NONE;
@@ -46,8 +46,8 @@ static const struct group_files v2 = {"/sys/fs/cgroup", "memory.max", "memory.cu
 static uint64_t memory_left(const char *root, const void *files, const char *dir)
 {
     const struct group_files *f = files;
-    uint64_t limit = number(root, dir, f->limit, ""), used = number(root, dir, f->usage, "");
-    uint64_t idle = number(root, dir, "memory.stat", f->inactive);
+    uint64_t limit = read_number(root, dir, f->limit, ""), used = read_number(root, dir, f->usage, "");
+    uint64_t idle = read_number(root, dir, "memory.stat", f->inactive);
     if (limit == NONE || used == NONE)
         return limit;
     if (idle != NONE)
@@ -59,7 +59,7 @@ static uint64_t memory_left(const char *root, const void *files, const char *dir
  * the host's and does not exist below the mount: then only the mount itself has files. */
 typedef uint64_t (*visit_fn)(const char *root, const void *files, const char *dir);
 
-static uint64_t walk(const char *root, const char *mount, const char *path, const void *files, visit_fn visit)
+static uint64_t walk_groups(const char *root, const char *mount, const char *path, const void *files, visit_fn visit)
 {
     char dir[PATH_MAX];
     uint64_t v = NONE;
@@ -75,7 +75,7 @@ static uint64_t walk(const char *root, const char *mount, const char *path, cons
 }
 
 /* Whether the comma-separated list of controllers contains `name`. */
-static int lists(const char *list, size_t length, const char *name)
+static int list_has(const char *list, size_t length, const char *name)
 {
     size_t n = strlen(name);
     for (const char *p = list; p < list + length; p += strcspn(p, ",:") + 1)
@@ -104,9 +104,9 @@ static uint64_t over_groups(const char *root, const char *controller, const char
         size_t length = (size_t)(dir - ++list);
         dir++;
         if (!length)
-            v = least(v, walk(root, mount2, dir, files2, visit));
-        else if (lists(list, length, controller))
-            v = least(v, walk(root, mount1, dir, files1, visit));
+            v = least(v, walk_groups(root, mount2, dir, files2, visit));
+        else if (list_has(list, length, controller))
+            v = least(v, walk_groups(root, mount1, dir, files1, visit));
     }
     fclose(f);
     return v;
@@ -117,14 +117,14 @@ static uint64_t address_space_left(const char *root)
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
         return NONE;
-    uint64_t pages = number(root, "/proc/self", "statm", ""); /* first word: size of the address space */
+    uint64_t pages = read_number(root, "/proc/self", "statm", ""); /* first word: size of the address space */
     uint64_t used = pages == NONE ? 0 : pages * (uint64_t)sysconf(_SC_PAGESIZE);
     return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
 uint64_t rp_cpu_memory(const char *root)
 {
-    uint64_t kib = number(root, "/proc", "meminfo", "MemAvailable:");
+    uint64_t kib = read_number(root, "/proc", "meminfo", "MemAvailable:");
     uint64_t v = kib == NONE ? NONE : kib * 1024;
     v = least(v, over_groups(root, "memory", v1.mount, &v1, v2.mount, &v2, memory_left));
     return least(v, address_space_left(root));
@@ -135,7 +135,8 @@ uint64_t rp_cpu_memory(const char *root)
 static uint64_t cpus_of(const char *root, const void *files, const char *dir)
 {
     (void)files;
-    uint64_t quota = number(root, dir, "cpu.cfs_quota_us", ""), period = number(root, dir, "cpu.cfs_period_us", "");
+    uint64_t quota = read_number(root, dir, "cpu.cfs_quota_us", ""),
+             period = read_number(root, dir, "cpu.cfs_period_us", "");
     char path[2 * PATH_MAX];
     FILE *f = NULL;
     if (snprintf(path, sizeof path, "%s%s/cpu.max", root, dir) < (int)sizeof path)

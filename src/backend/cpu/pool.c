@@ -55,13 +55,13 @@ static void sleep_while(atomic_uint *word, unsigned value)
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static void wake(atomic_uint *word, int threads)
+static void wake_threads(atomic_uint *word, int threads)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
 }
 
 /* Take and run parts until none is left. */
-static void work(struct rp_pool *p, int thread)
+static void work_on_job(struct rp_pool *p, int thread)
 {
     uint64_t t = atomic_load(&p->ticket);
     while ((uint32_t)t) {
@@ -73,7 +73,7 @@ static void work(struct rp_pool *p, int thread)
         fn(arg, parts - (int)(uint32_t)t, thread);
         atomic_fetch_add(&p->done, 1u);
         if (atomic_load(&p->waiting))
-            wake(&p->done, 1);
+            wake_threads(&p->done, 1);
         t = atomic_load(&p->ticket);
     }
 }
@@ -87,23 +87,23 @@ static void *member_main(void *arg)
         unsigned epoch = atomic_load(&p->epoch);
         if (atomic_load(&p->stop))
             return NULL;
-        work(p, m->number);
+        work_on_job(p, m->number);
         for (int i = 0; i < SPINS && atomic_load_explicit(&p->epoch, memory_order_relaxed) == epoch; i++)
             rp_spin();
         if (atomic_load(&p->epoch) != epoch)
             continue;
-        /* order: sleepers before the kernel compares epoch; publish() changes epoch before it reads sleepers */
+        /* order: sleepers before the kernel compares epoch; publish_job() changes epoch before it reads sleepers */
         atomic_fetch_add(&p->sleepers, 1);
         sleep_while(&p->epoch, epoch);
         atomic_fetch_sub(&p->sleepers, 1);
     }
 }
 
-static void publish(struct rp_pool *p, int wanted)
+static void publish_job(struct rp_pool *p, int wanted)
 {
     atomic_fetch_add(&p->epoch, 1u);
     if (atomic_load(&p->sleepers))
-        wake(&p->epoch, wanted);
+        wake_threads(&p->epoch, wanted);
 }
 
 void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg)
@@ -119,8 +119,8 @@ void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg)
     atomic_store_explicit(&p->parts, parts, memory_order_relaxed);
     atomic_store(&p->done, 0);
     atomic_store(&p->ticket, job << 32 | (uint32_t)parts);
-    publish(p, parts - 1);
-    work(p, 0);
+    publish_job(p, parts - 1);
+    work_on_job(p, 0);
     for (int i = 0; i < SPINS && atomic_load(&p->done) != (unsigned)parts; i++)
         rp_spin();
     unsigned done = atomic_load(&p->done);
@@ -132,7 +132,7 @@ void rp_pool_run(struct rp_pool *p, int parts, rp_part_fn fn, void *arg)
     atomic_store(&p->waiting, 0);
 }
 
-static int start(struct rp_pool *p, int number, const pthread_attr_t *attr)
+static int start_thread(struct rp_pool *p, int number, const pthread_attr_t *attr)
 {
     p->member[number] = (struct member){p, number};
     return pthread_create(&p->thread[number], attr, member_main, &p->member[number]);
@@ -149,7 +149,7 @@ static int start_all(struct rp_pool *p, int threads)
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    for (p->threads = 1; p->threads < threads && !(e = start(p, p->threads, &attr)); p->threads++)
+    for (p->threads = 1; p->threads < threads && !(e = start_thread(p, p->threads, &attr)); p->threads++)
         ;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
@@ -186,7 +186,7 @@ void rp_pool_free(struct rp_pool *p)
     if (!p)
         return;
     atomic_store(&p->stop, 1);
-    publish(p, INT_MAX);
+    publish_job(p, INT_MAX);
     for (int i = 1; i < p->threads; i++)
         pthread_join(p->thread[i], NULL);
     free(p->thread);

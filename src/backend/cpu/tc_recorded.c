@@ -49,8 +49,8 @@ static void multiply(uint32_t *c, const struct recorded *r, enum rp_isa isa, enu
     rp_tc_gemm_run(kernel, NULL, 1, scratch, &g, NULL);
 }
 
-static void compare(struct rp_tc_recorded *out, const struct recorded *r, int line, const char *by, uint32_t is,
-                    struct rp_err *difference)
+static void compare_line(struct rp_tc_recorded *out, const struct recorded *r, int line, const char *by, uint32_t is,
+                         struct rp_err *difference)
 {
     if (is == r->result[line])
         return;
@@ -71,9 +71,9 @@ struct rp_tc_recorded rp_tc_compare_recorded(enum rp_isa isa, enum rp_tc_format 
         multiply(c, r, isa, format, tc);
         for (int i = 0; i < LINES; i++) {
             const size_t at = (size_t)i * (size_t)tc.products;
-            compare(&out, r, i, "the definition",
-                    rp_tc_chain(format, tc, r->a + at, r->b + at, r->addend[i], tc.products), difference);
-            compare(&out, r, i, "the kernel", c[i * LINES + i], difference);
+            compare_line(&out, r, i, "the definition",
+                         rp_tc_chain(format, tc, r->a + at, r->b + at, r->addend[i], tc.products), difference);
+            compare_line(&out, r, i, "the kernel", c[i * LINES + i], difference);
         }
         out.gpus++;
         out.cases += 2 * LINES;

@@ -38,7 +38,7 @@ static int is_number(const char *s, size_t n)
 }
 
 /* The name before a value that is a credential. What counts tokens of a language is none. */
-static int introduces(const char *s, size_t n)
+static int introduces_secret(const char *s, size_t n)
 {
     if (n > LONGEST_WORD)
         return 0;
@@ -69,7 +69,7 @@ static void find_values(struct values *v)
         if (!equals || strlen(equals + 1) < SHORTEST_VALUE || is_number(equals + 1, strlen(equals + 1)))
             continue;
         RP_FREE char *name = rp_asprintf("%.*s", (int)(equals - *e), *e);
-        if (!introduces(name, strlen(name)) || strcmp(name, "SSH_AUTH_SOCK") == 0)
+        if (!introduces_secret(name, strlen(name)) || strcmp(name, "SSH_AUTH_SOCK") == 0)
             continue;
         v->text = rp_realloc(v->text, ((size_t)v->n + 1) * sizeof *v->text);
         v->text[v->n++] = equals + 1;
@@ -150,7 +150,8 @@ static int is_hidden_word(struct known *k, struct output_word w, struct output_w
     while (w.n && (w.s[w.n - 1] == ':' || w.s[w.n - 1] == '=')) /* "password:" is no password */
         w.n--;
     const int number = is_number(w.s, w.n);
-    if (name.s && introduces(name.s, name.n) && (!number || (w.n >= SHORTEST_PIN && introduces_number(name.s, name.n))))
+    if (name.s && introduces_secret(name.s, name.n) &&
+        (!number || (w.n >= SHORTEST_PIN && introduces_number(name.s, name.n))))
         return 1;
     return !number && w.n >= 4 && !is_public_word(k, w.s, w.n, identify);
 }
@@ -235,7 +236,7 @@ char *rp_public_argument(const char *before, const char *text, int identify)
         equals ? rp_asprintf("%.*s", (int)(equals - text), text) : rp_strdup(before && *before == '-' ? before : "");
     RP_BUF out = {0};
     rp_buf_add(&out, text, (size_t)(value - text));
-    if (*name && *value && introduces(name, strlen(name)) && !is_number(value, strlen(value)))
+    if (*name && *value && introduces_secret(name, strlen(name)) && !is_number(value, strlen(value)))
         rp_buf_puts(&out, rp_withheld);
     else
         put_argument(&out, value, identify);

@@ -71,7 +71,7 @@ static void on_progress(j_common_ptr common)
         on_error(common);
 }
 
-static int report(struct rp_jpeg *j, struct rp_err *err)
+static int report_error(struct rp_jpeg *j, struct rp_err *err)
 {
     char text[JMSG_LENGTH_MAX];
     size_t at = j->size - (j->ended ? 0 : j->source.bytes_in_buffer);
@@ -211,7 +211,7 @@ int rp_jpeg_open(struct rp_jpeg *j, const void *data, size_t size, struct rp_jpe
     j->source.next_input_byte = p;
     j->source.bytes_in_buffer = size;
     if (setjmp(j->leave))
-        return report(j, err);
+        return report_error(j, err);
     jpeg_read_header(c, TRUE);
     info->width = (int)c->image_width;
     info->height = (int)c->image_height;
@@ -288,14 +288,14 @@ int rp_jpeg_rows(struct rp_jpeg *j, const struct rp_image_window *w, int fancy, 
               w->y + w->height > (int)c->image_height);
     size_line(j);
     if (setjmp(j->leave))
-        return report(j, err);
+        return report_error(j, err);
     c->dct_method = JDCT_ISLOW;
     c->do_fancy_upsampling = fancy ? TRUE : FALSE;
     c->do_block_smoothing = FALSE;
     c->out_color_space = c->num_components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(c);
     if (jpeg_has_multiple_scans(c) && j->ended)
-        return report(j, err); /* scans may be missing */
+        return report_error(j, err); /* scans may be missing */
     limit_output(j, w, &left, &top);
     for (int y = top; y < w->y + w->height; y++) {
         JSAMPROW line = j->line + ROW_SHIFT;

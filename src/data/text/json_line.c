@@ -39,7 +39,7 @@ static void skip_space(struct line *l)
         l->p++;
 }
 
-static int take(struct line *l, const char *word)
+static int take_word(struct line *l, const char *word)
 {
     const size_t n = strlen(word);
     if ((size_t)(l->end - l->p) < n || memcmp(l->p, word, n) != 0)
@@ -112,7 +112,7 @@ static int read_escape(struct line *l)
         rp_buf_add(&l->string, &values[found - names], 1);
         return 0;
     }
-    return take(l, "u") ? read_unicode(l) : fail_expected(l, "one of \"\\/bfnrtu after a backslash");
+    return take_word(l, "u") ? read_unicode(l) : fail_expected(l, "one of \"\\/bfnrtu after a backslash");
 }
 
 /* After the first quote; the text goes to l->string. */
@@ -126,9 +126,9 @@ static int read_string(struct line *l)
                *l->p != '\\')
             l->p++;
         rp_buf_add(&l->string, from, (size_t)(l->p - from));
-        if (take(l, "\""))
+        if (take_word(l, "\""))
             return 0;
-        if (take(l, "\\")) {
+        if (take_word(l, "\\")) {
             if (read_escape(l) < 0)
                 return -1;
             continue;
@@ -162,16 +162,16 @@ static size_t skip_digits(struct line *l)
 /* As Python, a part that is not one of a number ("1.", "2e") is left to the caller, which expects a comma there. */
 static int read_number(struct line *l)
 {
-    take(l, "-");
-    if (!take(l, "0") && !skip_digits(l))
+    take_word(l, "-");
+    if (!take_word(l, "0") && !skip_digits(l))
         return fail_expected(l, "a value");
     const char *whole = l->p;
-    if (take(l, ".") && !skip_digits(l))
+    if (take_word(l, ".") && !skip_digits(l))
         l->p = whole;
     whole = l->p;
-    if (take(l, "e") || take(l, "E")) {
-        if (!take(l, "-"))
-            take(l, "+");
+    if (take_word(l, "e") || take_word(l, "E")) {
+        if (!take_word(l, "-"))
+            take_word(l, "+");
         if (!skip_digits(l))
             l->p = whole;
     }
@@ -182,21 +182,21 @@ static int read_scalar(struct line *l)
 {
     static const char *const words[] = {"null", "true", "false", "NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (take(l, words[i]))
+        if (take_word(l, words[i]))
             return 0;
-    return take(l, "\"") ? read_string(l) : read_number(l);
+    return take_word(l, "\"") ? read_string(l) : read_number(l);
 }
 
 /* The key of a member and the colon. */
 static int read_key(struct line *l)
 {
     skip_space(l);
-    if (!take(l, "\""))
+    if (!take_word(l, "\""))
         return fail_expected(l, "a key in double quotes");
     if (read_string(l) < 0)
         return -1;
     skip_space(l);
-    return take(l, ":") ? 0 : fail_expected(l, "':'");
+    return take_word(l, ":") ? 0 : fail_expected(l, "':'");
 }
 
 /* A value of any depth, which is only checked. open: the brackets around the current place. */
@@ -225,7 +225,7 @@ static int skip_value(struct line *l)
             l->p++;
             depth--;
         }
-        if (depth && !take(l, ","))
+        if (depth && !take_word(l, ","))
             return fail_expected(l, open[depth - 1] == '}' ? "',' or '}'" : "',' or ']'");
         if (depth && open[depth - 1] == '}' && read_key(l) < 0)
             return -1;
@@ -247,7 +247,7 @@ static int read_member(struct line *l, struct rp_buf *text, struct text_found *f
     skip_space(l);
     if (!rp_buf_is(&l->string, "text", 4))
         return skip_value(l);
-    *found = (struct text_found){.is_there = 1, .is_string = take(l, "\"")};
+    *found = (struct text_found){.is_there = 1, .is_string = take_word(l, "\"")};
     if (!found->is_string)
         return skip_value(l);
     if (read_string(l) < 0)
@@ -261,23 +261,23 @@ static int read_member(struct line *l, struct rp_buf *text, struct text_found *f
 static int read_object(struct line *l, struct rp_buf *text, struct text_found *found)
 {
     static const char mark[] = "\xef\xbb\xbf";
-    if (take(l, mark))
+    if (take_word(l, mark))
         return rp_fail(l->err, RP_MALFORMED,
                        "column 1: a byte order mark, which is not JSON: remove it (sed -i '1s/^\\xef\\xbb\\xbf//')");
     skip_space(l);
     if (l->p == l->end)
         return rp_fail(l->err, RP_MALFORMED, "an empty line, expected an object");
-    if (!take(l, "{"))
+    if (!take_word(l, "{"))
         return fail_expected(l, "an object with a string \"text\"");
     skip_space(l);
-    if (!take(l, "}"))
+    if (!take_word(l, "}"))
         do {
             if (read_member(l, text, found) < 0)
                 return -1;
             skip_space(l);
-            if (take(l, "}"))
+            if (take_word(l, "}"))
                 break;
-            if (!take(l, ","))
+            if (!take_word(l, ","))
                 return fail_expected(l, "',' or '}'");
         } while (1);
     skip_space(l);

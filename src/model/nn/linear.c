@@ -169,7 +169,7 @@ static float *join_nodes(const struct parts *s, const struct part_sum *own)
 /* ---- products ---- */
 
 /* Rows of c from their sum, with bias or addend. */
-static void finish(const struct parts *s, const struct rp_gemm *g, const float *sum, int from, int rows)
+static void finish_product(const struct parts *s, const struct rp_gemm *g, const float *sum, int from, int rows)
 {
     struct rp_dev *dev = s->m->dev;
     const long at = (long)from * g->n;
@@ -183,7 +183,7 @@ static void finish(const struct parts *s, const struct rp_gemm *g, const float *
 }
 
 /* In parts: the operands are not needed again when c is written, so that c may be one of them only with add. */
-static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
+static void compute_product(struct rp_net *m, struct rp_gemm *g, int pieces)
 {
     struct parts s = {.m = m, .g = *g, .count = m->parallel / rp_net_ranks(m), .pieces = pieces};
     const int ranks = rp_net_ranks(m), rank = rp_net_rank(m);
@@ -198,7 +198,7 @@ static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
     s.g.add = NULL;
     if (ranks == 1) {
         part_tree(&s, 0, s.count, m->partial, m->partial + size);
-        finish(&s, g, m->partial, 0, g->m);
+        finish_product(&s, g, m->partial, 0, g->m);
         return;
     }
     const int nodes = nodes_of(m, rank, own), from = rp_net_share(m, g->m, rank);
@@ -208,7 +208,7 @@ static void product(struct rp_net *m, struct rp_gemm *g, int pieces)
                   m->partial + (size_t)(k + 1) * size);
     }
     all_to_all_nodes(&s, own, nodes);
-    finish(&s, g, join_nodes(&s, own), from, rp_net_share(m, g->m, rank + 1) - from);
+    finish_product(&s, g, join_nodes(&s, own), from, rp_net_share(m, g->m, rank + 1) - from);
     RP_FREE int *at = rp_alloc((size_t)(ranks + 1) * sizeof *at);
     for (int i = 0; i <= ranks; i++)
         at[i] = rp_net_share(m, g->m, i);
@@ -250,12 +250,12 @@ void rp_linear_forward_parts(struct rp_net *m, rp_stored *y, const rp_stored *x,
                              int rows, int in, int out, int in_first)
 {
     struct rp_gemm g = rp_linear_forward_gemm(y, x, w, b, rows, in, out, in_first);
-    product(m, &g, 1);
+    compute_product(m, &g, 1);
 }
 
 void rp_linear_dgrad_parts(struct rp_net *m, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
                            const rp_stored *add, int rows, int in, int out, int in_first, int pieces)
 {
     struct rp_gemm g = rp_linear_dgrad_gemm(dx, dy, w, add, rows, in, out, in_first);
-    product(m, &g, pieces);
+    compute_product(m, &g, pieces);
 }

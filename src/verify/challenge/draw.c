@@ -48,7 +48,7 @@ static int64_t half_of(const struct rp_part *part, int64_t parts)
 }
 
 /* None of `draws` different parts is one of the `skipped`. */
-static double miss(int64_t parts, int64_t skipped, int draws)
+static double miss_probability(int64_t parts, int64_t skipped, int draws)
 {
     double p = 1;
     for (int i = 0; i < draws && p > 0; i++)
@@ -79,7 +79,7 @@ int rp_draw_parts(struct rp_draw *out, const struct rp_records *records, const s
     out->part = part;
     out->n = draws < out->parts ? draws : (int)out->parts;
     qsort(part, (size_t)out->parts, sizeof *part, by_steps);
-    out->undetected = miss(out->parts, half_of(part, out->parts), out->n);
+    out->undetected = miss_probability(out->parts, half_of(part, out->parts), out->n);
     qsort(part, (size_t)out->parts, sizeof *part, by_first);
     for (int i = 0; i < out->n; i++) { /* the drawn one changes places with the first that is left */
         const int64_t at = i + (int64_t)rp_challenge_draw(c, statement, i, (uint64_t)(out->parts - i));

@@ -100,8 +100,8 @@ static void advance_adam(struct weight_bound *b, double lr, double ratio)
     b->b += (MARGIN * lr * b->decay + ROUNDED) * (1 + b->b);
 }
 
-static void advance(struct weight_bound *b, const struct rp_optim *o, enum rp_optimizer_id id,
-                    const struct step_bound *step)
+static void advance_bound(struct weight_bound *b, const struct rp_optim *o, enum rp_optimizer_id id,
+                          const struct step_bound *step)
 {
     const double lr = step->lr, ratio = step->ratio, norm = step->norm;
     const double w = b->start + b->a, rounded = ROUNDED * w;
@@ -142,7 +142,7 @@ static void bound_weight(struct weight_bound *b, const struct rp_optim *o, const
         if (r->seed_perturbation && (every > 0 ? (t - 1) % every == 0 : t == 1))
             perturb(b);
         if (!step[t - 1].skipped)
-            advance(b, o, (enum rp_optimizer_id)r->optimizer_name, &step[t - 1]);
+            advance_bound(b, o, (enum rp_optimizer_id)r->optimizer_name, &step[t - 1]);
     }
 }
 

@@ -68,7 +68,7 @@ static const struct owner of_facts[] = {
     {"", NO_CHECK},
 };
 
-static int matches(const char *pattern, const char *path)
+static int matches_path(const char *pattern, const char *path)
 {
     while (*pattern) {
         const size_t n = strcspn(path, "/"), k = strcspn(pattern, "/");
@@ -82,7 +82,7 @@ static int matches(const char *pattern, const char *path)
 
 static int owner_of(const struct owner *rows, const char *path)
 {
-    while (!matches(rows->path, path))
+    while (!matches_path(rows->path, path))
         rows++;
     return rows->check;
 }
@@ -141,7 +141,7 @@ static void derive_command(struct rp_verify_state *s, struct rp_verify_derived *
     rp_object_fini(&figures, &rp_type_command_figures);
 }
 
-static struct rp_verify_derived *derive(struct rp_verify_state *s)
+static struct rp_verify_derived *derive_figures(struct rp_verify_state *s)
 {
     if (s->derived)
         return s->derived;
@@ -166,14 +166,14 @@ static struct rp_verify_derived *derive(struct rp_verify_state *s)
 
 const struct rp_figures *rp_verify_figures(struct rp_verify_state *s)
 {
-    const struct rp_verify_derived *d = derive(s);
+    const struct rp_verify_derived *d = derive_figures(s);
     return d->failed ? NULL : &d->figures;
 }
 
 int rp_verify_follows(struct rp_verify_state *s, enum rp_check_id check, struct rp_err *err)
 {
     char text[400];
-    const struct rp_verify_derived *d = derive(s);
+    const struct rp_verify_derived *d = derive_figures(s);
     if (d->failed) {
         *err = d->why;
         return check == RP_CHECK_numbers ? -1 : 0; /* one check says that there is nothing to compare with */

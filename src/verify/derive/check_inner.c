@@ -19,7 +19,7 @@
 /* Values of a capture: a real one of a large machine has some thousands. Those of all nodes are in memory at once. */
 enum { CAPTURE_VALUES = 40000, CAPTURES_VALUES = 2000000 };
 
-static const struct rp_buf *member(const struct rp_verify_state *s, const char *name)
+static const struct rp_buf *member_bytes(const struct rp_verify_state *s, const char *name)
 {
     return &rp_bundle_find(&s->bundle, name)->bytes; /* the container check found every required member */
 }
@@ -28,7 +28,7 @@ static const struct rp_buf *member(const struct rp_verify_state *s, const char *
 static json_t *load_document(const struct rp_verify_state *s, const char *name, const struct rp_schema *schema,
                              int64_t values, struct rp_err *err)
 {
-    const struct rp_buf *bytes = member(s, name);
+    const struct rp_buf *bytes = member_bytes(s, name);
     int own = 0, failed;
     json_t *j = schema ? rp_json_parse_own(rp_buf_text(bytes), bytes->size, values, &own, name, err) : NULL;
     failed = !j || rp_statement_version(j, name, err) < 0 || rp_schema_check(schema, j, name, err) < 0;
@@ -60,7 +60,7 @@ static int read_documents(struct rp_verify_state *s, struct rp_err *err)
     if (is_command)
         rp_command_sha256(s->run.recipe_sha256, s->run.doc->command);
     else
-        rp_sha256_hex(s->run.recipe_sha256, member(s, "recipe.yaml")->data, member(s, "recipe.yaml")->size);
+        rp_sha256_hex(s->run.recipe_sha256, member_bytes(s, "recipe.yaml")->data, member_bytes(s, "recipe.yaml")->size);
     return 0;
 }
 
@@ -218,7 +218,7 @@ int rp_check_schema(struct rp_verify_state *s, struct rp_check_result *result, s
  * signer's word. */
 static json_t *resolve_again(const struct rp_verify_state *s, int *overrides, int *configured, struct rp_err *err)
 {
-    const struct rp_buf *yaml = member(s, "recipe.yaml");
+    const struct rp_buf *yaml = member_bytes(s, "recipe.yaml");
     struct rp_recipe r;
     const char *key;
     json_t *entry, *out = NULL;
@@ -319,7 +319,7 @@ int rp_check_recipe(struct rp_verify_state *s, struct rp_check_result *result, s
 {
     static const char prefix[] = "embedded:";
     const char *name = s->run.facts->recipe_name;
-    const struct rp_embed *same = embedded_as(member(s, "recipe.yaml"));
+    const struct rp_embed *same = embedded_as(member_bytes(s, "recipe.yaml"));
     int n, configured;
     if (check_resolved(s, &n, &configured, err) < 0)
         return -1;
@@ -398,7 +398,7 @@ int rp_check_ranks(struct rp_verify_state *s, struct rp_check_result *result, st
 int rp_check_predicate(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char hex[RP_SHA256_HEX], text[400];
-    const struct rp_buf *run = member(s, "run.json");
+    const struct rp_buf *run = member_bytes(s, "run.json");
     (void)result;
     rp_sha256_hex(hex, run->data, run->size);
     RP_JSON *again = rp_statement_predicate(s->run.doc->facts_json, s->run.doc->figures_json, hex);

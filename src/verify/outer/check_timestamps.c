@@ -23,7 +23,7 @@ static int64_t not_after(const struct rp_timestamp *t)
     return t->time_ns + (t->accuracy_ns > 0 ? t->accuracy_ns : 0);
 }
 
-static void describe(json_t *row, const struct rp_timestamp *t)
+static void describe_timestamp(json_t *row, const struct rp_timestamp *t)
 {
     char text[32];
     json_object_update_new(row, rp_timestamp_json(t));
@@ -52,7 +52,7 @@ static int open_token(struct rp_verify_state *s, const struct rp_member *m, json
         return rp_wrap(err, "%s", m->name);
     int checked =
         s->o->tsa_ca && rp_timestamp_check(&token, rp_buf_text(&m->bytes), m->bytes.size, s->o->tsa_ca, &why) == 0;
-    describe(row, &token);
+    describe_timestamp(row, &token);
     if (checked)
         t->checked++;
     else if (s->o->tsa_ca && t->alien.code == RP_OK) {

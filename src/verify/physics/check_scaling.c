@@ -23,7 +23,7 @@ static void add_condition(char *out, const char *name, int differs)
         snprintf(out + n, CONDITIONS - n, "%s%s", n ? ", " : "", name);
 }
 
-static int unequal(const json_t *a, const json_t *b)
+static int are_unequal(const json_t *a, const json_t *b)
 {
     return a != b && !(a && b && json_equal(a, b));
 }
@@ -79,7 +79,7 @@ static void find_conditions(char *out, const struct rp_run *s, const struct rp_r
     *out = 0;
     json_object_foreach(f->recipe, key, entry)
         if (!is_free(key))
-            add_condition(out, key, unequal(rp_recorded(entry).value, rp_facts_setting(b, key)));
+            add_condition(out, key, are_unequal(rp_recorded(entry).value, rp_facts_setting(b, key)));
     add_condition(out, "micro-batches between two updates", micro_batches_of(f) > micro_batches_of(b));
     add_condition(out, "batch size", f->plan.batch != b->plan.batch);
     add_condition(out, "backend", strcmp(f->backend, b->backend) != 0);
@@ -88,9 +88,9 @@ static void find_conditions(char *out, const struct rp_run *s, const struct rp_r
         int differs = 0;
         const json_t *first = rp_known(base->node[0].before, captured[i]);
         for (int k = 0; k < s->nodes; k++)
-            differs |= unequal(rp_known(s->node[k].before, captured[i]), first);
+            differs |= are_unequal(rp_known(s->node[k].before, captured[i]), first);
         for (int k = 1; k < base->nodes; k++)
-            differs |= unequal(rp_known(base->node[k].before, captured[i]), first);
+            differs |= are_unequal(rp_known(base->node[k].before, captured[i]), first);
         add_condition(out, captured[i] + strlen("probes."), differs);
     }
 }
