@@ -45,7 +45,7 @@ static int print_key(struct rp_cli *cli, struct rp_err *err)
 
 /* ---- whoami ---- */
 
-/* Every process says something to the leader and gets it back from there, to try what a run does. */
+/* Every process sends a message to the leader and gets it back, as a test of what a run does. */
 static int exchange_words(struct rp_join *j, struct rp_err *err)
 {
     enum { ANSWER_MS = 20000 };

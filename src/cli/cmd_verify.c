@@ -310,7 +310,7 @@ static int run_checks(struct rp_verification *v, const struct rp_cli *cli, const
     return failed ? -1 : 0;
 }
 
-/* Why nothing can be recorded is told once, whatever the number of bundles. */
+/* The reason why nothing can be recorded is printed once, whatever the number of bundles. */
 static void add_ledger_entry(const struct rp_cli *cli, const struct rp_verification *v, const char *bundle,
                              int exit_status)
 {
@@ -417,7 +417,7 @@ static void print_tally(const json_t *list)
     rp_cli_print(&text);
 }
 
-/* The status is that of the worst bundle. With --quiet a verdict is told by it alone. */
+/* The status is that of the worst bundle. With --quiet it is the only result. */
 static int verify_bundles(struct rp_cli *cli, struct inputs *in, struct rp_err *err)
 {
     json_t *list = json_array(), *document;

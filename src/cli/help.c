@@ -210,7 +210,7 @@ void rp_help_command(struct rp_buf *out, const struct rp_command *c)
 void rp_help_top_screen(struct rp_buf *out)
 {
     rp_buf_puts(out, "Usage: repro COMMAND [options]   " RP_TAGLINE "\n");
-    put_command_lines(out, NULL, NULL); /* the last one, help, says how to go on */
+    put_command_lines(out, NULL, NULL); /* the last one is help, where to go on */
 }
 
 void rp_help_top(struct rp_buf *out)

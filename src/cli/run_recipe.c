@@ -49,7 +49,7 @@ static void imply_micro_batches(struct rp_run_session *r)
                      ranks, wanted * r->recipe.parallel_data, is, wanted);
 }
 
-/* A GPU computes with the sums of its own tensor cores, and the recipe says which those are. */
+/* A GPU computes with the sums of its own tensor cores, which the recipe names. */
 static void imply_tensor_core(struct rp_run_session *r)
 {
     const struct rp_device_opts o = rp_job_device(&r->recipe);

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#define OTHER_DOCUMENTS (12ul << 20) /* beside captures: telemetry of all ranks, facts.json, run.json */
+#define OTHER_DOCUMENTS (12ul << 20) /* besides captures: telemetry of all ranks, facts.json, run.json */
 
 static void run_fini(struct rp_run_session *r)
 {

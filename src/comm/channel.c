@@ -25,7 +25,7 @@
 #define READ_BUFFER (4 * (RECORD + 256))
 #define PURPOSE_MAX 16
 #define IDENTITY_MAX 128
-#define SESSION_CONTEXT "repro" /* OpenSSL wants one to verify a peer */
+#define SESSION_CONTEXT "repro" /* OpenSSL needs one to verify a peer */
 
 struct rp_channel {
     SSL *ssl;
@@ -330,7 +330,7 @@ int rp_channel_handshake(struct rp_channel *c, struct rp_err *err)
         ERR_clear_error();
         const int r = SSL_do_handshake(c->ssl), e = r == 1 ? SSL_ERROR_NONE : SSL_get_error(c->ssl, r);
         if (e != SSL_ERROR_NONE && e != SSL_ERROR_WANT_READ) {
-            (void)send_out(c); /* the alert that says why */
+            (void)send_out(c); /* the alert has the reason */
             return channel_fail(c, doing, err);
         }
         if (r == 1 && (!SSL_session_reused(c->ssl) || c->peer == -2)) {

@@ -108,7 +108,7 @@ int rp_comm_all_gather(struct rp_comm *c, enum rp_group g, void *out, const void
     return rp_comm_all_gather_pieces(c, g, out, piece, err);
 }
 
-/* Dissemination: after round k every rank knows that the 2^(k+1) - 1 before it arrived. */
+/* Dissemination: after round k every rank has heard from the 2^(k+1) - 1 before it. */
 int rp_comm_barrier(struct rp_comm *c, enum rp_group g, struct rp_err *err)
 {
     const int n = c->size[g], own = c->rank[g];

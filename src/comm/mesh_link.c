@@ -65,7 +65,7 @@ static int fail_mismatch(const struct mesh_exchange *x, struct rp_err *err)
                    (unsigned long long)h->bytes);
 }
 
-/* The other side gave up, and says because of which rank. */
+/* The other side gave up, and names the rank that made it. */
 static int fail_reported(struct mesh_exchange *x, const struct mesh_link *l, const struct mesh_head *h,
                          struct rp_err *err)
 {

@@ -168,7 +168,7 @@ static int answer_report(enum rp_frame type, const json_t *question, struct rp_e
     return sent;
 }
 
-/* {}: the GPUs that a command can use. Its CUDA numbers them as its own environment says. */
+/* {}: the GPUs that a command can use. Its CUDA numbers them by its own environment. */
 static int answer_sample(const json_t *question, struct rp_err *err)
 {
     const json_t *devices = json_object_get(question, "devices");

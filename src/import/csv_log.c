@@ -42,7 +42,7 @@ struct csv_log {
     int uneven;               /* samples are not in proportion to steps */
 };
 
-/* What a row says. */
+/* The values of a row. */
 struct table_row {
     struct rp_step step;
     struct counters now;

@@ -1,4 +1,4 @@
-/* Steps in lines that programs print for people: finding them, and what the log as a whole says of them. */
+/* Steps in lines that programs print for people: finding them, and what follows from the log as a whole. */
 #include "import/printed.h"
 
 #include "base/text.h"

@@ -98,7 +98,7 @@ static int refuse_newcomer(struct newcomer *c, const struct rp_err *why, struct 
     return rp_join_link_send(&c->link, RP_FRAME_ABORT, body, err);
 }
 
-/* -1: the connection is of no use, *err says why. */
+/* -1: the connection is of no use, with the reason in *err. */
 static int hear_newcomer(struct join_leader *s, struct newcomer *c, uint64_t now, struct rp_err *err)
 {
     enum rp_frame type;
@@ -111,7 +111,7 @@ static int hear_newcomer(struct join_leader *s, struct newcomer *c, uint64_t now
                                GREETING_MS / 1000);
             return c->proved;
         }
-        if (rp_join_link_send(&c->link, RP_FRAME_BEAT, nothing, err) < 0) /* it has proved itself, and is told so */
+        if (rp_join_link_send(&c->link, RP_FRAME_BEAT, nothing, err) < 0) /* the answer to a proof that was accepted */
             return -1;
     }
     int broken = rp_join_link_pump(&c->link, err) < 0, got = rp_join_link_take(&c->link, &type, &body, err);

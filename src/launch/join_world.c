@@ -1,4 +1,4 @@
-/* Who is where: what each process says of itself, and the numbers that follow from all of that. */
+/* Who is where: what each process reports about itself, and the numbers that follow from all reports. */
 #include "base/buf.h"
 #include "base/build.h"
 #include "base/json.h"

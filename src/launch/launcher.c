@@ -66,7 +66,7 @@ static int has_marks(const struct launcher_row *r)
 
 /* ---- one process per node ---- */
 
-/* Any pod of an Indexed Job has its index, also where nobody means several of them to be one run. */
+/* Every pod of an Indexed Job has an index, even if several of them are not meant to be one run. */
 static int is_pod(const struct launcher_row *r)
 {
     return strncmp(r->marks, "JOB_", 4) == 0;
@@ -234,7 +234,7 @@ static int compare_rows(struct rp_launch *first, const struct rp_launch *other, 
                    other->rank, other->size, first->launcher, other->launcher);
 }
 
-/* A batch script is one process, whatever SLURM_NTASKS says. */
+/* A batch script is one process, whatever the value of SLURM_NTASKS. */
 static int check_batch(struct rp_launch *l, const struct rp_launch_opts *o, struct rp_err *err)
 {
     int64_t tasks = number_or("SLURM_NTASKS", 1), nodes = number_or("SLURM_JOB_NUM_NODES", 1);

@@ -138,7 +138,7 @@ static int start_ssh(struct ssh_process *p, const char *command, struct rp_err *
     return p->pid > 0 ? 0 : rp_fail(err, RP_UNAVAILABLE, "cannot start ssh for host %s: %s", p->host, strerror(e));
 }
 
-/* ---- what a process says ---- */
+/* ---- messages of a process ---- */
 
 static int fail_host(struct ssh_process *p, enum rp_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -290,7 +290,7 @@ static void write_some(struct rp_ssh *s, struct ssh_process *p)
         return;
     ssize_t n = RP_RETRY(write(p->in, from, left < CHUNK ? left : CHUNK));
     if (n < 0 && errno != EAGAIN)
-        rp_closep(&p->in); /* how ssh ended says why */
+        rp_closep(&p->in); /* the reason is in how ssh ended */
     if (n <= 0)
         return;
     *(copying ? &p->copied : &p->sent) += (size_t)n;

@@ -59,7 +59,7 @@ static void note_end(struct find_search *s, const struct rp_ledger_line *line)
     snprintf(s->place->statement, sizeof s->place->statement, "%s", line->bundle ? line->bundle->statement : "");
 }
 
-/* Runs of any recipe that went on while it did. Of one without an end nobody knows how long. */
+/* Runs of any recipe at the same time. How long one without an end went on is unknown. */
 static void note_overlap(struct find_search *s, const struct rp_ledger_line *line, int start)
 {
     if (line->n <= s->position)

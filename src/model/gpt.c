@@ -269,7 +269,7 @@ static double flops(const struct rp_net *net)
     return 3 * (m->layers * (s * (8 * h * h + 4 * h * i) + 4 * h * (s * (s + 1) / 2)) + 2 * s * h * v);
 }
 
-/* The scores that the attention's own backward pass computes again are no part of it, as in flops(). */
+/* As in flops(), the scores that the attention's own backward pass recomputes are not counted. */
 static double recompute_flops(const struct rp_net *net)
 {
     const struct rp_gpt *m = (const struct rp_gpt *)net;

@@ -216,7 +216,7 @@ static void embed_backward(struct rp_gpt *m, const struct rp_gpt_input *in)
     struct rp_dev *dev = net->dev;
     struct rp_dropout drop = rp_net_dropout(net, m->embedding_dropout, 0, m->seq);
     float *position = rp_net_grad(net, m->position);
-    /* with a stage for each there are no two here */
+    /* only one stage has both uses of the weight */
     float *lookups = m->is_last ? rp_net_second_grad(net, 0) : rp_net_grad(net, m->word);
     if (drop.threshold)
         dev->op->dropout_backward(dev, m->z, m->z, m->mask0, &drop, m->rows, m->hidden);

@@ -171,7 +171,7 @@ void rp_net_watch_overflow(struct rp_net *m, int layer)
     }
 }
 
-/* Whether any tensor-parallel rank says yes. */
+/* Is it true on any tensor-parallel rank? */
 static int any_rank(struct rp_net *m, int yes)
 {
     const int ranks = rp_net_ranks(m);

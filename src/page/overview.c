@@ -19,7 +19,7 @@ static const struct rp_facts *facts_of(const struct rp_shown_bundle *b)
     return &b->v->run->facts;
 }
 
-/* Of a command there are no throughput, losses and settings here: what its log says is in a table of its own. */
+/* A command has no throughput, losses and settings here: the figures of its log are in a table of their own. */
 static int is_command(const struct rp_shown_bundle *b)
 {
     return b->v->run->command != NULL;

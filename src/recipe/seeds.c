@@ -1,4 +1,4 @@
-/* What a challenge sets: seeds that nobody could know before its nonce, and the state roots that divide the run into
+/* What a challenge sets: seeds that were unknown before its nonce, and the state roots that divide the run into
  * parts. */
 #include "base/hash.h"
 #include "recipe/keys.h"

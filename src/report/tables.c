@@ -197,7 +197,7 @@ static void add_labelled(struct rp_doc *d, struct rp_run_documents *r, const str
     }
 }
 
-/* How the FLOPs of a sample are counted: what its model says. */
+/* How the FLOPs of a sample are counted, in the words of its model. */
 static void add_formulas(struct rp_doc *d, const struct rp_figures *f)
 {
     struct rp_err unknown;

@@ -215,7 +215,7 @@ static int parse_response(struct token_parts *p, const char *data, size_t size, 
     return p->info ? find_signer(p, err) : -1;
 }
 
-/* ---- what a token says ---- */
+/* ---- the contents of a token ---- */
 
 /* "20260102030405.678Z" */
 static int read_time(int64_t *ns, const TS_TST_INFO *info, struct rp_err *err)

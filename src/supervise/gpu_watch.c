@@ -1,4 +1,4 @@
-/* Starts repro-gpu beside a command, and collects the samples that it takes of the GPUs there. */
+/* Starts repro-gpu next to a command, and collects its samples of the GPUs there. */
 #include "supervise/gpu_watch.h"
 
 #include "base/clock.h"

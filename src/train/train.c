@@ -333,7 +333,7 @@ static void update_buffers(struct rp_train *t, float inv)
     }
 }
 
-/* An overflow is told by the norm, which every rank computes: all of them skip the step or none. */
+/* The norm, which every rank computes, shows an overflow: all ranks skip the step, or none does. */
 static int update_weights(struct rp_train *t, int64_t at, struct rp_step_result *out, float inv, struct rp_err *err)
 {
     const float mean = 1.0f / t->state.scale.scale * inv; /* of the gradient: exact factors of two, and 1/G */

@@ -129,7 +129,7 @@ int rp_worker_gpu_tensor_core(const struct rp_device_opts *o)
 static int supports(const struct rp_device_opts *o, const struct rp_op_use *u, struct rp_err *err)
 {
     const struct cuda_answer *a = answer_for(o);
-    if (*a->why.msg) /* without a GPU there are no limits */
+    if (*a->why.msg) /* limits exist only with a GPU */
         return rp_use_check(u, "cuda", err);
     return rp_cuda_supports(&a->gpu, o->numerics, u, err);
 }

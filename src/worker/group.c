@@ -21,7 +21,7 @@ struct member {
     int process;  /* of the job, that started it; 0: this one */
     uint64_t alive_ns; /* time of its last message */
     uint64_t look_ns;
-    int waiting;  /* for this rank, says its last message; -1: for none */
+    int waiting;  /* for this rank, by its last message; -1: for none */
     char phase[24]; /* its last PHASE; "": it opens its device */
     char in[24];    /* what it has begun within the phase; "": nothing that has a name */
     long long step; /* the last one that it has done; -1: none */

@@ -318,7 +318,7 @@ static int run_phases(struct rp_loop *l, const json_t *job, const struct rp_back
         save_state(l, err) < 0 || measure_memory(l, err) < 0 || measure_ceilings_after(l, err) < 0)
         return -1;
     stop_sampling(l);
-    /* nobody leaves whom others still need */
+    /* no rank may leave while others need it */
     if (!l->stop && rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0 && !l->stop)
         return -1;
     rp_loop_send_done(l);

@@ -175,7 +175,7 @@ static void put_image(struct rp_probe *p, const struct rp_mounts *m)
 
 /* ---- Kubernetes ---- */
 
-/* What a pod knows of itself: its namespace, and the figures and names that a downward volume shows by convention. */
+/* What a pod can read about itself: its namespace, and the figures and names in a downward volume, by convention. */
 static void put_kubernetes(struct rp_probe *p, const struct rp_engine *e)
 {
     static const char *const figures[] = {"cpu_limit", "cpu_request", "mem_limit", "mem_request"};

@@ -103,7 +103,7 @@ static int query_part(const struct rp_probe *p, const char *dir, const struct pa
     return 1;
 }
 
-/* "-dirty" belongs to the description of a commit, but only the comparison knows. */
+/* "-dirty" belongs to the description of a commit, but only the comparison shows it. */
 static void mark_dirty(json_t *out)
 {
     static const char *const counts[] = {"modified", "submodules_changed"};

@@ -263,7 +263,7 @@ int rp_git_alternates(git_repository *repo)
     RP_BUF text = {0};
     struct rp_err err;
     int n = 0;
-    errno = 0; /* a pipe there is no failure of a call */
+    errno = 0; /* a pipe there is not a failed call */
     if (rp_read_file(&text, path, ALTERNATES_BYTES, &err) < 0)
         return err.sys == ENOENT ? 0 : -1;
     for (const char *l = text.data; l && *l; l += strcspn(l, "\n"), l += *l == '\n')

@@ -33,7 +33,7 @@ static void put_resolution(struct rp_probe *p)
     }
 }
 
-/* What the kernel's clock discipline says; {"denied": true} where a container may not ask. */
+/* The state of the kernel's clock discipline; {"denied": true} where a container may not read it. */
 static json_t *ask_discipline(const struct rp_probe *p, const char *arg)
 {
     struct timex t = {0};

@@ -29,7 +29,7 @@ static const struct {
     {"geneve", NUMBER}, {"gre", NUMBER}, {"gretap", NUMBER}, {"erspan", NUMBER}, {"sit", NUMBER}, {"tunl", NUMBER},
     {"ip6tnl", NUMBER}, {"ip6gre", NUMBER}, {"ip_vti", NUMBER}, {"ip6_vti", NUMBER}, {"nlmon", NUMBER}, {"vrf", NUMBER},
     {"ppp", NUMBER}, {"can", NUMBER}, {"vcan", NUMBER}, {"lo", NOTHING},
-    {"bonding_masters", NOTHING}, /* a file beside the interfaces */
+    {"bonding_masters", NOTHING}, /* a file next to the interfaces */
     /* containers and virtual machines */
     {"docker", NUMBER}, {"docker_gwbridge", NOTHING}, {"podman", NUMBER}, {"cni-podman", NUMBER}, {"cni", NUMBER},
     {"virbr", NUMBER}, {"vnet", NUMBER}, {"lxcbr", NUMBER}, {"lxdbr", NUMBER}, {"incusbr", NUMBER},

@@ -147,7 +147,7 @@ struct output_word {
 /* `name` stands before the word, with a colon or an equals sign between; NULL: none does. */
 static int is_hidden_word(struct known *k, struct output_word w, struct output_word name, int identify)
 {
-    while (w.n && (w.s[w.n - 1] == ':' || w.s[w.n - 1] == '=')) /* "password:" is no password */
+    while (w.n && (w.s[w.n - 1] == ':' || w.s[w.n - 1] == '=')) /* "password:" is not a password */
         w.n--;
     const int number = is_number(w.s, w.n);
     if (name.s && introduces_secret(name.s, name.n) &&

@@ -69,7 +69,7 @@ static size_t value_length_in_element(const char *s, const char *end)
     return end - s > 2 && s[0] == '<' && s[1] == '/' ? (size_t)(s - from) : 0;
 }
 
-/* After a name like "password": = or :, and six letters or more that are no call and no variable of a shell. */
+/* After a name like "password": = or :, and six letters or more that are neither a call nor a variable of a shell. */
 static int is_assigned(const char *s, const char *end)
 {
     while (s < end && (isalnum((unsigned char)*s) || *s == '_' || *s == '"' || *s == '\'' || *s == ' '))

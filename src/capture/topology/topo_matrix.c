@@ -72,7 +72,7 @@ static int is_cell(const char *s)
            (strncmp(s, "NV", 2) == 0 && s[2] && strlen(s) < 6 && strspn(s + 2, "0123456789") == strlen(s + 2));
 }
 
-/* The driver knows how GPUs are connected; /sys has no NVLinks. */
+/* Only the driver reports how GPUs are connected; /sys has no NVLinks. */
 static const char *relation_of(const struct topo_matrix_device *a, const struct topo_matrix_device *b)
 {
     const char *word = NULL;

@@ -14,7 +14,7 @@
 
 enum {
     NO_CHECK = -1,
-    ON_CPU = -2,      /* `memory`, which knows what a CPU allocates */
+    ON_CPU = -2,      /* `memory`, which computes what a CPU allocates */
     GIVEN_LEDGER = -3 /* `ledger`, where --ledger has the entry */
 };
 
@@ -176,7 +176,7 @@ int rp_verify_follows(struct rp_verify_state *s, enum rp_check_id check, struct 
     const struct rp_verify_derived *d = derive_figures(s);
     if (d->failed) {
         *err = d->why;
-        return check == RP_CHECK_numbers ? -1 : 0; /* one check says that there is nothing to compare with */
+        return check == RP_CHECK_numbers ? -1 : 0; /* one check reports that there is nothing to compare with */
     }
     if (check == RP_CHECK_telemetry && d->telemetry.code != RP_OK) {
         *err = d->telemetry;
@@ -265,20 +265,20 @@ static int is_covered(const struct rp_verify_state *s, const char *path)
     return check >= 0 && s->v->check[check].state == RP_CHECK_PASSED;
 }
 
-static int is_said(const json_t *v)
+static int is_present(const json_t *v)
 {
     return v && !json_is_null(v) && (!json_is_array(v) || json_array_size(v));
 }
 
-/* An object says something of that name, or an element of a list does. */
-static int says(const json_t *of, const char *name)
+/* An object has a value of that name, or an element of a list has one. */
+static int has_value(const json_t *of, const char *name)
 {
     const json_t *one;
     size_t i;
     json_array_foreach((json_t *)of, i, one)
-        if (is_said(json_object_get(one, name)))
+        if (is_present(json_object_get(one, name)))
             return 1;
-    return is_said(json_object_get(of, name));
+    return is_present(json_object_get(of, name));
 }
 
 /* Names of the facts below `path` that are the signer's word; whether all are that are said. */
@@ -290,7 +290,7 @@ static int list_claims(struct rp_buf *out, const struct rp_verify_state *s, cons
         const char *name = type->field[i].name;
         RP_FREE char *at = rp_asprintf("%s/%s", path, name);
         const int covered = is_covered(s, at);
-        if (!says(is, name))
+        if (!has_value(is, name))
             continue;
         all &= !covered;
         if (!covered)
@@ -308,7 +308,7 @@ static void add_claims(struct rp_buf *out, const struct rp_verify_state *s)
         const struct rp_object_field *f = &type->field[i];
         const json_t *v = json_object_get(s->run.doc->facts_json, f->name);
         RP_BUF parts = {0};
-        if (!is_said(v) || (!f->of && is_covered(s, f->name)))
+        if (!is_present(v) || (!f->of && is_covered(s, f->name)))
             continue;
         const int all = !f->of || list_claims(&parts, s, f->of, v, f->name);
         if (f->of && !parts.size)

@@ -154,7 +154,7 @@ static int read_nodes(struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
-/* What a member of log/ has, and facts.json says of it: "kept" bytes and those that are left out. */
+/* A member of log/ against facts.json: how many bytes are kept, and how many are left out. */
 static int check_log_member(const struct rp_verify_state *s, const char *name, const struct rp_kept_facts *is,
                             size_t most, struct rp_err *err)
 {

@@ -28,7 +28,7 @@ static int check_cpus(struct places *p, const struct rp_run *r, int rank, struct
         return 0;
     memset(p->rank, 0, RP_CPUS_MAX);
     memset(p->node, 0, RP_CPUS_MAX);
-    for (const char *c = own; *c; c++) /* numbers as they are counted: a list is no place for other digits */
+    for (const char *c = own; *c; c++) /* digits of numbers alone: a list cannot contain others */
         if (*c == '0' && (c == own || c[-1] < '0') && c[1] >= '0')
             return rp_fail(err, RP_MISMATCH, "'%.40s' has numbers of processors with leading zeros", own);
     if (rp_cpu_list(p->rank, own) < 0)

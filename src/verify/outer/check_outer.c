@@ -74,7 +74,7 @@ static int check_named_key(struct rp_verify_state *s, struct rp_check_result *re
                    role, v->fingerprint);
 }
 
-/* A key that nobody named and the trust store lacks: it may be the verifier's own. */
+/* A key that was not named and is not in the trust store may be the verifier's own. */
 static int check_own_key(struct rp_verify_state *s, struct rp_check_result *result)
 {
     char own[RP_FINGERPRINT_SIZE], encrypted[240] = "";
