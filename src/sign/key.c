@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/openssl.h"
 #include "base/private_file.h"
+#include "sign/passphrase.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -346,40 +346,6 @@ static void other_value(const struct rp_key *k, char *out, size_t size)
     }
 }
 
-static void check_same(const struct rp_recipe *a, const struct rp_recipe *b, const char *what)
-{
-#define SAME_I(f) (a->f == b->f)
-#define SAME_F(f) (memcmp(&a->f, &b->f, sizeof a->f) == 0)
-#define SAME_B(f) (a->f == b->f)
-#define SAME_C(f) (a->f == b->f)
-#define SAME_S(f) (!a->f == !b->f && (!a->f || strcmp(a->f, b->f) == 0))
-#define SAME_L(f) (strcmp(a->f ? a->f : "", b->f ? b->f : "") == 0)
-#define KEY(name, field, type, models, def, lo, hi, choices, flag, help)                                               \
-    CHECK(SAME_##type(field), "%s: %s", what, name);
-#include "recipe/keys.def"
-#undef KEY
-    CHECK(memcmp(a->origin, b->origin, sizeof a->origin) == 0, "%s: origins", what);
-}
-
-static void round_trip(const struct rp_recipe *r, const char *what)
-{
-    RP_BUF bytes = {0}, again = {0};
-    struct rp_recipe back;
-    struct rp_err err;
-    json_t *j = rp_recipe_to_json(r);
-    rp_json_write(&bytes, j);
-    json_decref(j);
-    j = rp_json_parse(bytes.data, bytes.size, "resolved", &err);
-    CHECK(j && rp_recipe_from_json(&back, j, &err) == 0, "%s: %s", what, err.msg);
-    json_decref(j);
-    check_same(r, &back, what);
-    j = rp_recipe_to_json(&back);
-    rp_json_write(&again, j);
-    json_decref(j);
-    CHECK(bytes.size == again.size && memcmp(bytes.data, again.data, bytes.size) == 0, "%s: bytes differ", what);
-    rp_recipe_fini(&back);
-}
-
 TEST(every_key_survives_json)
 {
     int n;

@@ -1,7 +1,9 @@
 /* States that are handed to a replay: whether they are the recorded ones, and whether training can have led to them. */
 #include "verify/replay/inner.h"
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "run/run.h"
 #include "train/checkpoint.h"
 #include "train/safetensors.h"
