@@ -1,5 +1,5 @@
-/* Ctrl-C: the first SIGINT, SIGTERM or SIGHUP requests an orderly end, the second ends the process at once. A SIGHUP that was
- * ignored when the program started (nohup) stays ignored, here and in its children.
+/* Ctrl-C: the first SIGINT, SIGTERM or SIGHUP requests an orderly end, the second ends the process at once. A SIGHUP
+ * that was ignored when the program started (nohup) stays ignored, here and in its children.
  *
  * Flow:    rp_interrupt_catch() once; loops over files, waits for children and the supervisor of a worker call
  *          rp_interrupted().

@@ -138,7 +138,8 @@ int rp_facts_same_build(
     const struct rp_facts *f); /* a clean build of the commit of this program made it, and this one is clean */
 /* The rate of a run, or that of the only result in the log of a command; NaN: unknown. *unit: "" where it is. */
 double rp_run_throughput(const struct rp_run_documents *d, const char **unit);
-double rp_run_minutes(const struct rp_run_documents *d); /* to train, of the only result in the log of a command; NaN: unknown */
+/* to train, of the only result in the log of a command; NaN: unknown */
+double rp_run_minutes(const struct rp_run_documents *d);
 #define RP_MEASURED_BY_LOG "measured by its own log" /* said wherever a command's figures are shown */
 /* Whole days between the making of its signer's key and the first line of the ledger; 0: less than one, or unknown. */
 int64_t rp_facts_ledger_gap(const struct rp_facts *f);

@@ -56,7 +56,8 @@ int rp_verify_captured_device(const struct rp_verify_state *s, int rank, const c
 /* Devices, processors and memory of every rank. */
 int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 
-/* By the signer's own key, or by one that countersigned and is not the verifier's own: its time and nonce are the signer's choice. */
+/* By the signer's own key, or by one that countersigned and is not the verifier's own: its time and nonce are the
+ * signer's choice. */
 int rp_verify_own_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);
 /* By the verifier's own key, an independent one of the trust store, or a public value that was checked. */
 int rp_verify_vouched_challenge(const struct rp_verify_state *s, const struct rp_challenge *c);

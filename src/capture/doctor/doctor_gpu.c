@@ -70,8 +70,8 @@ static int gpu_wanted(const struct rp_doctor *d)
     return module_version(d) || on_the_bus(d) > 0 || json_object_size(rp_group(d->probes, "gpu.devices")) > 0;
 }
 
-/* What tells of CUDA: a library, a toolkit, or a variable alone. Network libraries such as libibverbs are in the list too and do not
- * count. NULL: nothing. */
+/* What tells of CUDA: a library, a toolkit, or a variable alone. Network libraries such as libibverbs are in the list
+ * too and do not count. NULL: nothing. */
 static const char *sign_of_cuda(const struct rp_doctor *d)
 {
     static const char *const begins[] = {"libcu", "libnccl", "libnv"};
