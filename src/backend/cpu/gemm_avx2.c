@@ -35,14 +35,15 @@ ALWAYS const float *row_at(const struct gemm_avx2_rows *a, int i, int in_place, 
 ALWAYS void step(__m256 r[MR][V], const struct gemm_avx2_rows *a, const float *b, const int rows, const int vectors, const int in_place,
                  const int k)
 {
-    __m256 b0, b1, b2;
+    /* named: left alone, the compiler moves accumulators about */
+    register __m256 b0 __asm__("ymm12"), b1 __asm__("ymm13"), b2 __asm__("ymm14");
     LOAD(b0, b + k * NR);
     if (vectors > 1)
         LOAD(b1, b + k * NR + 8);
     if (vectors > 2)
         LOAD(b2, b + k * NR + 16);
     UNROLL for (int i = 0; i < rows; i++) {
-        __m256 x;
+        register __m256 x __asm__("ymm15");
         BROADCAST(x, row_at(a, i, in_place, k));
         FMA(r[i][0], x, b0);
         if (vectors > 1)
