@@ -8,13 +8,18 @@
  *   | 64 oc  | ======> |tile|tile|tile|   a slab: 64 channels of the rows of a chain, as groups of 16: [group][row][16]
  *   +--------+         +----+----+----+
  *
- * The tiles of a slab pack the next slab between their k-steps, and, where x lies in memory as the columns do, the
- * columns of the next chain: a row of the slab, and one of the columns, per 16 k-steps (struct rp_gemm_copy). A slab is
- * four lines of a row because single lines of rows that are kilobytes apart come from memory at half the speed.
+ * The tiles of a slab pack the next slab between their k-steps, and, where x lies in memory as the columns do (1x1, no
+ * stride), the columns of the next chain: a row of the slab, and one of the columns, per 16 k-steps (struct
+ * rp_gemm_copy). A slab is four lines of a row because single lines of rows that are kilobytes apart come from memory
+ * at half the speed.
  *
- * x lies so if an output pixel is an input pixel at the same place: then tap (kh, kw) of row r is row
- * r + (kh - pad_top) * in_w + (kw - pad_left) of x, also where r is the first of the next row of pixels. Taps outside
- * the image get what happens to lie there, and are set to +0 before the columns are used (wgrad_clear).
+ * Where output pixels are input pixels of the same place and there are several taps, all taps share the columns: they
+ * hold pixels of x with +0 around the images, of some channels, and a tap begins some pixels after the first one.
+ * Rows of an image share their zeros, and so do images:
+ *
+ *      0 0 0 0           [pixel][nr]: tap (kh, kw) of output pixel (h, w) is pixel (h + kh, w + kw) of this picture,
+ *      0 a b 0 c d 0     so that the k-steps of a tile are runs of a row of pixels, between which `pad_w` pixels
+ *      0 0 0 0           are skipped (struct rp_gemm_run), and after an image as many rows
  *
  * A task is a group of RP_CONV_GROUP rows x a chunk of columns x a part of the output channels. The sums of groups are
  * in `work`; a balanced tree adds them. */
@@ -34,7 +39,9 @@ struct wgrad_job {
     float *out;                     /* [group, out_c, taps] */
     struct conv_panels panels;
     int streams;                    /* x lies in memory as the columns do, in whole vectors: tiles pack it */
-    long run_panels, run_chunks;    /* of a row of taps, whose columns lie side by side, or if x is gathered of all */
+    long shifts;                    /* taps that share the columns, or 1; panels are then of channels */
+    long pad_h, pad_w, pixels;      /* of such columns: zeros between images and rows, and pixels of a panel */
+    long panel_rows;                /* of a panel in scratch: RP_CONV_CHAIN or `pixels` */
     long rows, taps, chunks, parts, part_rows; /* parts of the output channels */
 };
 
@@ -109,6 +116,9 @@ struct wgrad_task {
     int a_flip, b_flip;             /* which of them is in use */
     int a_at[RP_CONV_SLAB], b_at[WGRAD_HALF];
     struct wgrad_stream stream[2];  /* dy of the next slab, columns of the next chain */
+    struct rp_gemm_run run[RP_CONV_CHAIN]; /* of the chain, if taps share the columns */
+    long slots;                     /* of a tile of the chain, see struct rp_gemm_copy */
+    long tile, tiles;               /* of the chain */
 };
 
 /* rows == 0: there is none. */
@@ -165,80 +175,88 @@ static struct wgrad_stream wgrad_stream_of(const struct wgrad_task *w, const str
     return x;
 }
 
-/* The row of taps of the columns of a task that streams, and the first of its columns among those of the row. */
-static long wgrad_tap_row(const struct wgrad_task *w, long *first)
-{
-    const long length = (long)w->job->c->kernel_w * w->job->c->in_c;
-    *first = w->col % length;
-    return w->col / length;
-}
-
-/* Where the columns of row r begin in x, in floats: possibly before or after its elements. */
-static long wgrad_column_at(const struct wgrad_task *w, long r)
-{
-    const struct rp_conv *c = w->job->c;
-    long first;
-    const long kh = wgrad_tap_row(w, &first);
-    return (r + (kh - c->pad_top) * c->in_w - c->pad_left) * c->in_c + first;
-}
-
 /* Rows of the chain from row r0 on. */
 static long wgrad_chain_rows(const struct wgrad_task *w, long r0)
 {
     return r0 < w->end ? least_of(RP_CONV_CHAIN, w->end - r0) : 0;
 }
 
-/* Whether the chain from row r0 on can be packed as x lies in memory: all that is read is inside. */
-static int wgrad_can_stream(const struct wgrad_task *w, long r0)
-{
-    const struct wgrad_job *o = w->job;
-    const long rows = wgrad_chain_rows(w, r0);
-    return o->streams && rows && wgrad_column_at(w, r0) >= 0 &&
-           wgrad_column_at(w, r0 + rows - 1) + w->cols <= o->rows * o->c->in_c;
-}
-
-/* x of the chain from row r0 on. */
+/* x of the chain from row r0 on, where it lies in memory as the columns do. */
 static struct wgrad_stream wgrad_columns_of(const struct wgrad_task *w, long r0, float *to)
 {
     const struct wgrad_job *o = w->job;
-    struct wgrad_stream x = {.from = o->x + wgrad_column_at(w, r0), .to = to, .at = w->b_at, .step = o->c->in_c,
+    const long ld = o->c->in_c;
+    struct wgrad_stream x = {.from = o->x + r0 * ld + w->col, .to = to, .at = w->b_at, .step = ld,
                              .to_step = o->kernel->nr, .vectors = w->cols / o->kernel->lanes,
                              .rows = wgrad_chain_rows(w, r0)};
-    if (wgrad_can_stream(w, r0 + RP_CONV_CHAIN))
-        x.after = o->x + wgrad_column_at(w, r0 + RP_CONV_CHAIN);
+    if (wgrad_chain_rows(w, r0 + RP_CONV_CHAIN))
+        x.after = x.from + RP_CONV_CHAIN * ld;
     return x;
 }
 
-/* Columns a..b of row r, counted from the first of the task, become +0. */
-static void wgrad_clear_columns(const struct wgrad_task *w, float *columns, long r, long a, long b)
+/* The pixel among those of the columns, zeros included, that tap (kh, kw) of row r takes. */
+static long wgrad_pixel(const struct wgrad_job *o, long r, long kh, long kw)
 {
-    const long nr = w->job->kernel->nr;
-    for (long j = a > 0 ? a : 0; j < b && j < w->cols;) {
-        const long end = least_of(least_of(b, w->cols), (j / nr + 1) * nr);
-        conv_zero(columns + (j / nr * RP_CONV_CHAIN + r) * nr + j % nr, end - j);
-        j = end;
+    const struct rp_conv *c = o->c;
+    const long n = r / (c->out_h * c->out_w), h = r / c->out_w % c->out_h + kh - c->pad_top;
+    const long w = r % c->out_w + kw - c->pad_left;
+    return (n * (c->in_h + o->pad_h) + o->pad_h + h) * (c->in_w + o->pad_w) + o->pad_w + w;
+}
+
+static long wgrad_pixels(const struct wgrad_job *o, long r0, long rows)
+{
+    return wgrad_pixel(o, r0 + rows - 1, o->c->kernel_h - 1, o->c->kernel_w - 1) + 1 - wgrad_pixel(o, r0, 0, 0);
+}
+
+/* Columns that taps share, of the rows of the slab, and the runs of their tiles. */
+static void wgrad_gather_pixels(struct wgrad_task *w, float *columns, const struct wgrad_slab *s)
+{
+    const struct wgrad_job *o = w->job;
+    const struct rp_conv *c = o->c;
+    const long first = wgrad_pixel(o, s->r0, 0, 0), end = first + wgrad_pixels(o, s->r0, s->rows), nr = o->kernel->nr;
+    const long width = c->in_w + o->pad_w, height = c->in_h + o->pad_h, vectors = w->cols / o->kernel->lanes;
+    for (long q = first, next; q < end; q = next) {
+        const long row = q / width, h = row % height - o->pad_h, i = q % width - o->pad_w;
+        float *to = columns + (q - first) * nr;
+        next = least_of(end, (row + 1) * width - (h < 0 || i >= 0 ? 0 : c->in_w));
+        if (h < 0 || i < 0) {
+            for (; q < next; q++, to += nr)
+                for (long v = 0; v < vectors; v++)
+                    conv_zero(to + w->b_at[v], o->kernel->lanes);
+            continue;
+        }
+        const float *from = o->x + ((row / height * c->in_h + h) * c->in_w + i) * c->in_c + w->col;
+        const struct wgrad_stream x = {.from = from, .to = to, .at = w->b_at, .step = c->in_c, .to_step = nr,
+                                       .vectors = vectors};
+        wgrad_pack(o, &x, 0, next - q);
     }
 }
 
-/* Taps outside the image, of a chain that was packed as x lies in memory. */
-static void wgrad_clear(const struct wgrad_task *w, float *columns, const struct wgrad_slab *s)
+/* Of each row of output pixels, and how many slots all of them have. */
+static void wgrad_find_runs(struct wgrad_task *w, const struct wgrad_slab *s)
 {
-    const struct rp_conv *c = w->job->c;
-    long first, oh = s->r0 / c->out_w % c->out_h, ow = s->r0 % c->out_w;
-    const long kh = wgrad_tap_row(w, &first);
-    for (long r = 0; r < s->rows; r++) {
-        const long h = oh + kh - c->pad_top, left = c->pad_left - ow, right = c->in_w + left;
-        if (h < 0 || h >= c->in_h)
-            wgrad_clear_columns(w, columns, r, 0, w->cols);
-        else if (left > 0)
-            wgrad_clear_columns(w, columns, r, -first, left * c->in_c - first);
-        if (right < c->kernel_w)
-            wgrad_clear_columns(w, columns, r, right * c->in_c - first, c->kernel_w * c->in_c - first);
-        if (++ow == c->out_w) {
-            ow = 0;
-            oh = oh + 1 == c->out_h ? 0 : oh + 1;
-        }
+    const struct wgrad_job *o = w->job;
+    const struct rp_conv *c = o->c;
+    long n = 0;
+    w->slots = 0;
+    for (long r = s->r0, end = s->r0 + s->rows; r < end; r += w->run[n++].steps) {
+        const long steps = least_of(end - r, c->out_w - r % c->out_w), rest = (r + steps) % (c->out_h * c->out_w);
+        w->run[n].steps = steps;
+        w->run[n].skip = (o->pad_w + (rest ? 0 : o->pad_h * (c->in_w + o->pad_w))) * o->kernel->nr;
+        w->slots += blocks_of(steps, 16);
     }
+}
+
+/* The tile fetches lines of what the next chain gathers: the last tiles do, as late as they can. */
+static void wgrad_fetch(struct wgrad_task *w, struct rp_tile *t, long r0)
+{
+    const struct wgrad_job *o = w->job;
+    const long lines = blocks_of(w->cols * (long)sizeof(float), 64), rows = wgrad_chain_rows(w, r0), slots = w->slots;
+    const long n = w->tile++ - (w->tiles - lines * blocks_of(rows, slots));
+    if (n < 0 || !rows)
+        return;
+    t->ahead[0].at = (const char *)(o->x + (r0 + n / lines * slots) * o->c->in_c + w->col) + n % lines * 64;
+    t->ahead[0].step = o->c->in_c * (long)sizeof(float);
 }
 
 /* dy of channels that do not fill a group. */
@@ -254,25 +272,33 @@ static void wgrad_pack_odd(const struct wgrad_job *o, float *dst, const struct w
 static void wgrad_tiles(struct wgrad_task *w, const struct wgrad_slab *s)
 {
     const struct wgrad_job *o = w->job;
-    const long mr = o->kernel->mr;
+    const long mr = o->kernel->mr, nr = o->kernel->nr, panels = w->end_panel - w->panel, tiles = panels * o->shifts;
     const int continues = s->r0 + s->rows < w->end;
     for (long i = 0; i < s->channels; i += mr)
-        for (long panel = w->panel; panel < w->end_panel; panel++) {
-            float *row = w->out + (s->channel + i) * o->taps, *c = row + conv_column(&o->panels, panel);
+        for (long n = 0; n < tiles; n++) {
+            const long panel = w->panel + n / o->shifts, tap = n % o->shifts, soon = w->panel + (n + 1) / o->shifts;
+            const long kh = tap / o->c->kernel_w, kw = tap % o->c->kernel_w;
+            float *row = w->out + (s->channel + i) * o->taps;
+            float *c = row + tap * o->c->in_c + conv_column(&o->panels, panel);
+            const long pixel = kh * (o->c->in_w + o->pad_w) + kw;
             const int rows = (int)least_of(mr, s->channels - i);
             struct rp_tile t = {.a = w->a[w->a_flip] + i / RP_GEMM_GROUP * WGRAD_GROUP + i % RP_GEMM_GROUP,
-                                .b = w->b[w->b_flip] + (panel - w->panel) * RP_CONV_CHAIN * o->kernel->nr, .k = s->rows,
+                                .b = w->b[w->b_flip] + (n / o->shifts * o->panel_rows + pixel) * nr,
+                                .runs = o->shifts > 1 ? w->run : NULL, .k = s->rows,
                                 .cols = (int)conv_columns(&o->panels, panel), .last = !continues, .c = c, .ldc = o->taps,
                                 .sum = s->r0 == w->first ? NULL : c, .ldsum = o->taps};
-            const long most = o->kernel->copies && rows == mr ? s->rows / 16 : 0;
+            const long most = o->kernel->copies && rows == mr ? w->slots : 0;
             long packed[2];
             t.ahead[0].at = t.ahead[1].at = (const char *)t.a;
-            t.next_c = panel + 1 < w->end_panel ? c + t.cols : i + mr < s->channels ? row + mr * o->taps + w->col : NULL;
-            for (int n = 0; n < 2; n++)
-                packed[n] = wgrad_give(&w->stream[n], &t.copy[n], most);
+            t.next_c = n + 1 < tiles ? row + (n + 1) % o->shifts * o->c->in_c + conv_column(&o->panels, soon)
+                       : i + mr < s->channels ? row + mr * o->taps + w->col : NULL;
+            if (o->shifts > 1)
+                wgrad_fetch(w, &t, s->r0 + RP_CONV_CHAIN);
+            for (int k = 0; k < 2; k++)
+                packed[k] = wgrad_give(&w->stream[k], &t.copy[k], most);
             o->kernel->packed(&t, rows);
-            for (int n = 0; n < 2; n++)
-                wgrad_pack(o, &w->stream[n], w->stream[n].first + packed[n], w->stream[n].end);
+            for (int k = 0; k < 2; k++)
+                wgrad_pack(o, &w->stream[k], w->stream[k].first + packed[k], w->stream[k].end);
         }
 }
 
@@ -287,9 +313,9 @@ static void wgrad_layout(struct wgrad_task *w, float *scratch)
     w->a[1] = w->a[0] + WGRAD_A_FLOATS;
     for (long v = 0; v < RP_CONV_SLAB / lanes; v++)
         w->a_at[v] = (int)(v * lanes / RP_GEMM_GROUP * WGRAD_GROUP + v * lanes % RP_GEMM_GROUP);
-    for (long panel = w->panel, v = 0; o->streams && panel < w->end_panel; panel++)
+    for (long panel = w->panel, v = 0; (o->streams || o->shifts > 1) && panel < w->end_panel; panel++)
         for (long j = 0; j < conv_columns(&o->panels, panel); j += lanes)
-            w->b_at[v++] = (int)((panel - w->panel) * RP_CONV_CHAIN * o->kernel->nr + j);
+            w->b_at[v++] = (int)((panel - w->panel) * o->panel_rows * o->kernel->nr + j);
 }
 
 /* The columns of the chain that begins with this slab; tiles will pack those of the next one, where they can. */
@@ -299,30 +325,33 @@ static void wgrad_next_chain(struct wgrad_task *w, const struct wgrad_slab *s)
     w->b_flip = o->streams && !w->b_flip;
     float *columns = w->b[w->b_flip];
     w->stream[1] = (struct wgrad_stream){.rows = 0};
-    if (wgrad_can_stream(w, s->r0)) {
+    w->slots = blocks_of(s->rows, 16);
+    w->tile = 0;
+    w->tiles = blocks_of(w->end_channel - w->channel, o->kernel->mr) * (w->end_panel - w->panel) * o->shifts;
+    if (o->streams) {
         const struct wgrad_stream all = wgrad_columns_of(w, s->r0, columns);
         if (s->r0 == w->first)
             wgrad_pack(o, &all, 0, all.rows);
-        if (o->taps > o->c->in_c)
-            wgrad_clear(w, columns, s);
+        if (wgrad_chain_rows(w, s->r0 + RP_CONV_CHAIN))
+            w->stream[1] = wgrad_columns_of(w, s->r0 + RP_CONV_CHAIN, w->b[!w->b_flip]);
+    } else if (o->shifts > 1) {
+        wgrad_gather_pixels(w, columns, s);
+        wgrad_find_runs(w, s);
     } else {
         wgrad_gather(o, columns, s->r0, s->rows, w->panel, w->end_panel);
     }
-    if (wgrad_can_stream(w, s->r0 + RP_CONV_CHAIN))
-        w->stream[1] = wgrad_columns_of(w, s->r0 + RP_CONV_CHAIN, w->b[!w->b_flip]);
-    w->stream[1].tiles = blocks_of(w->end_channel - w->channel, o->kernel->mr) * (w->end_panel - w->panel);
+    w->stream[1].tiles = w->tiles;
 }
 
 static void wgrad_part(void *arg, int part, int thread)
 {
     const struct wgrad_job *o = arg;
     const long chunk = part / o->parts % o->chunks, group = part / o->parts / o->chunks;
-    const long run = chunk / o->run_chunks, i = chunk % o->run_chunks;
     struct wgrad_task w = {.job = o, .out = o->out + group * o->c->out_c * o->taps, .b_flip = o->streams};
     w.first = group * RP_CONV_GROUP;
     w.end = least_of(o->rows, w.first + RP_CONV_GROUP);
-    w.panel = run * o->run_panels + i * o->run_panels / o->run_chunks;
-    w.end_panel = run * o->run_panels + (i + 1) * o->run_panels / o->run_chunks;
+    w.panel = chunk * o->panels.count / o->chunks;
+    w.end_panel = (chunk + 1) * o->panels.count / o->chunks;
     w.col = conv_column(&o->panels, w.panel);
     w.cols = conv_column(&o->panels, w.end_panel) - w.col;
     w.channel = part % o->parts * o->part_rows;
@@ -339,11 +368,38 @@ static void wgrad_part(void *arg, int part, int thread)
         if (slab.channels % RP_GEMM_GROUP)
             wgrad_pack_odd(o, w.a[w.a_flip], &slab);
         w.stream[0] = wgrad_stream_of(&w, &next, w.a[!w.a_flip]);
-        w.stream[0].tiles = blocks_of(slab.channels, o->kernel->mr) * (w.end_panel - w.panel);
+        w.stream[0].tiles = blocks_of(slab.channels, o->kernel->mr) * (w.end_panel - w.panel) * o->shifts;
         wgrad_tiles(&w, &slab);
         w.a_flip = !w.a_flip;
         slab = next;
     }
+}
+
+/* How the columns of x are packed. */
+static void wgrad_plan(struct wgrad_job *o)
+{
+    const struct rp_conv *c = o->c;
+    const long nr = o->kernel->nr, fits = 2 * (long)WGRAD_B_FLOATS / nr;
+    const int same = c->stride == 1 && c->in_h == c->out_h && c->in_w == c->out_w;
+    const int in_place = same && c->in_c % o->kernel->lanes == 0;
+    long most = CONV_COLS / nr;
+    o->streams = in_place && o->taps == c->in_c;
+    o->shifts = in_place ? o->taps / c->in_c : 1;
+    o->pad_h = c->pad_top > c->kernel_h - 1 - c->pad_top ? c->pad_top : c->kernel_h - 1 - c->pad_top;
+    o->pad_w = c->pad_left > c->kernel_w - 1 - c->pad_left ? c->pad_left : c->kernel_w - 1 - c->pad_left;
+    for (long r = 0; o->shifts > 1 && r < o->rows; r += RP_CONV_CHAIN) {
+        const long n = wgrad_pixels(o, r, least_of(RP_CONV_CHAIN, o->rows - r));
+        o->pixels = n > o->pixels ? n : o->pixels;
+    }
+    if (o->pixels > fits)
+        o->shifts = 1;
+    o->panel_rows = o->shifts > 1 ? o->pixels : RP_CONV_CHAIN;
+    o->panels = conv_panels_of(o->kernel, o->shifts > 1 ? c->in_c : o->taps);
+    if (o->streams)
+        most = WGRAD_HALF / nr;
+    else if (o->shifts > 1)
+        most = least_of(CONV_COLS / nr, fits / o->pixels);
+    o->chunks = blocks_of(o->panels.count, most);
 }
 
 static void cpu_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c, float *work)
@@ -357,12 +413,7 @@ static void cpu_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const
     }
     RP_BUG_IF(cpu->scratch_each < rp_cpu_conv_private());
     o.out = groups > 1 ? work : dw;
-    o.panels = conv_panels_of(o.kernel, o.taps);
-    o.streams = c->stride == 1 && c->in_h == c->out_h && c->in_w == c->out_w && c->in_c % o.kernel->lanes == 0 &&
-                (o.taps == c->in_c || c->kernel_w * c->in_c % o.kernel->nr == 0); /* no narrow panels */
-    o.run_panels = o.panels.count / (o.streams ? c->kernel_h : 1);
-    o.run_chunks = blocks_of(o.run_panels, (o.streams ? WGRAD_HALF : CONV_COLS) / o.kernel->nr);
-    o.chunks = o.panels.count / o.run_panels * o.run_chunks;
+    wgrad_plan(&o);
     o.parts = 1;
     while (groups * o.chunks * o.parts < 4 * cpu->threads && o.parts * 64 < c->out_c)
         o.parts++;

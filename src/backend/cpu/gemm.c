@@ -369,6 +369,7 @@ static void run_strip(struct worker *w, int i, long done)
     struct rp_tile t;
 
     t.copy[0] = t.copy[1] = (struct rp_gemm_copy){.pieces = 0};
+    t.runs = NULL;
     t.lda = g->lda;
     t.ldadd = g->ldadd;
     for (int q = 0; q < w->panels; q++, slice++) {

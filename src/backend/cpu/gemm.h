@@ -32,9 +32,10 @@ struct rp_gemm_stream {
     long step;
 };
 
-/* Pieces of rows that the tile also packs, one per 16 k-steps. Piece i is `vectors` vectors side by side at
- * from + i*step; vector v goes to to + i*to_step + at[v]. Not a hint, it must be done: there are at most k/16 pieces.
- * Only for whole tiles (rows == mr, cols == nr or not). Also fetches as many pieces from `ahead` on into L2: a hint. */
+/* Pieces of rows that the tile also packs, one per 16 k-steps of a run, the last of which may be fewer. Piece
+ * i is `vectors` vectors side by side at from + i*step; vector v goes to to + i*to_step + at[v]. Not a hint, it must be
+ * done: there are at most as many pieces. Only for whole tiles (rows == mr, cols == nr or not). Also fetches as many
+ * pieces from `ahead` on into L2: a hint. */
 struct rp_gemm_copy {
     const float *from;
     const float *ahead; /* NULL: none */
@@ -44,11 +45,17 @@ struct rp_gemm_copy {
     int vectors, pieces;
 };
 
+/* k-steps whose rows of B follow each other, then `skip` floats of B that no step takes. */
+struct rp_gemm_run {
+    long steps, skip;
+};
+
 /* One visit of one tile: c = epilogue(sum + chain(from, k steps)). The number of rows is a parameter of the kernel. */
 struct rp_tile {
     const float *a; /* in place: [rows][k], row stride lda; packed: [k][16] */
     long lda;
     const float *b; /* [k][nr], aligned to a vector */
+    const struct rp_gemm_run *runs; /* packed tiles only: k steps together; NULL: one run */
     long k;
     int cols;       /* 1..nr columns that exist */
     int last;       /* this visit ends the sum over all k: + (+0.0f), then bias, then add */

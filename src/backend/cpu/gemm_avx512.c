@@ -113,8 +113,19 @@ ALWAYS void copy_piece(struct rp_gemm_copy *c)
     c->pieces--;
 }
 
+ALWAYS const float *four_steps(__m512 r[MR][V], struct gemm_avx512_rows *a, const float *b, const int rows,
+                               const int vectors, const int in_place)
+{
+    step(r, a, b, rows, vectors, in_place, 0);
+    step(r, a, b, rows, vectors, in_place, 1);
+    step(r, a, b, rows, vectors, in_place, 2);
+    step(r, a, b, rows, vectors, in_place, 3);
+    advance(a, in_place, 4);
+    return b + 4 * NR;
+}
+
 /* All k-steps of a tile; `step` in fours, hints once per sixteen. */
-ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, const int rows, const int vectors, const int in_place)
+ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int rows, const int vectors)
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
@@ -122,7 +133,6 @@ ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, const int rows, cons
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
-    struct rp_gemm_copy copy0 = t->copy[0], copy1 = t->copy[1];
     struct tile_lines c = tile_lines(t->next_c, t->ldc, rows), add = tile_lines(t->next_add, t->ldadd, rows);
 
     for (long n = t->k / 16; n > 0; n--) {
@@ -134,24 +144,51 @@ ALWAYS void chain(__m512 r[MR][V], const struct rp_tile *t, const int rows, cons
             fetch_line(&c);
         else if (add.left)
             fetch_line(&add);
-        if (!in_place && copy0.pieces)
-            copy_piece(&copy0);
-        if (!in_place && copy1.pieces)
-            copy_piece(&copy1);
-        for (int four = 0; four < 4; four++) {
-            step(r, &a, b, rows, vectors, in_place, 0);
-            step(r, &a, b, rows, vectors, in_place, 1);
-            step(r, &a, b, rows, vectors, in_place, 2);
-            step(r, &a, b, rows, vectors, in_place, 3);
-            advance(&a, in_place, 4);
-            b += 4 * NR;
-        }
+        for (int four = 0; four < 4; four++)
+            b = four_steps(r, &a, b, rows, vectors, 1);
     }
     for (long n = t->k % 16; n > 0; n--) {
-        step(r, &a, b, rows, vectors, in_place, 0);
-        advance(&a, in_place, 1);
+        step(r, &a, b, rows, vectors, 1, 0);
+        advance(&a, 1, 1);
         b += NR;
     }
+}
+
+/* The same of a packed one, whose runs may be shorter than sixteen. */
+ALWAYS void chain_packed(__m512 r[MR][V], const struct rp_tile *t, const int rows, const int vectors)
+{
+    const char *p = (const char *)t->a;
+    struct gemm_avx512_rows a = {p, p, p, 0};
+    const float *b = t->b;
+    const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
+    const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+    struct rp_gemm_copy copy0 = t->copy[0], copy1 = t->copy[1];
+    const struct rp_gemm_run all = {t->k, 0}, *run = t->runs ? t->runs : &all;
+    struct tile_lines c = tile_lines(t->next_c, t->ldc, rows), add = tile_lines(t->next_add, t->ldadd, rows);
+
+    for (long left = t->k; left > 0; left -= run->steps, b += run->skip, run++)
+        for (long steps = run->steps; steps > 0; steps -= 16) {
+            const long some = steps < 16 ? steps : 16;
+            _mm_prefetch(h0, _MM_HINT_T1);
+            _mm_prefetch(h1, _MM_HINT_T1);
+            h0 += s0;
+            h1 += s1;
+            if (c.left)
+                fetch_line(&c);
+            else if (add.left)
+                fetch_line(&add);
+            if (copy0.pieces)
+                copy_piece(&copy0);
+            if (copy1.pieces)
+                copy_piece(&copy1);
+            for (long four = some / 4; four > 0; four--)
+                b = four_steps(r, &a, b, rows, vectors, 0);
+            for (long one = some % 4; one > 0; one--) {
+                step(r, &a, b, rows, vectors, 0, 0);
+                advance(&a, 0, 1);
+                b += NR;
+            }
+        }
 }
 
 ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const int in_place)
@@ -165,7 +202,10 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
     if (t->from)
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm512_maskz_loadu_ps(m[v], t->from + i * t->ldfrom + 16 * v);
-    chain(r, t, rows, vectors, in_place);
+    if (in_place)
+        chain_in_place(r, t, rows, vectors);
+    else
+        chain_packed(r, t, rows, vectors);
     if (t->sum)
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm512_add_ps(_mm512_maskz_loadu_ps(m[v], t->sum + i * t->ldsum + 16 * v), r[i][v]);

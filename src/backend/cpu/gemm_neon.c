@@ -80,25 +80,29 @@ ALWAYS void chain(float32x4_t r[MR][V], const struct rp_tile *t, const int rows,
 {
     const float *a = t->a, *b = t->b, *h0 = (const float *)t->ahead[0].at, *h1 = (const float *)t->ahead[1].at;
     const char *row[MR]; /* with an offset in bytes, an address of each is one instruction's */
-    long k = 0;
+    const struct rp_gemm_run all = {t->k, 0}, *run = !in_place && t->runs ? t->runs : &all;
     UNROLL for (int i = 0; i < rows; i++) row[i] = (const char *)(a + i * t->lda);
-    for (; k + 4 <= t->k; k += 4, b += 4 * NR) {
-        if (k % 16 == 0) {
-            __builtin_prefetch(h0, 0, 2);
-            __builtin_prefetch(h1, 0, 2);
-            h0 = (const float *)((const char *)h0 + t->ahead[0].step);
-            h1 = (const float *)((const char *)h1 + t->ahead[1].step);
+    for (long k = 0; k < t->k; b += run->skip, run++) {
+        const long end = k + run->steps;
+        for (; k + 4 <= end; k += 4, b += 4 * NR) {
+            if (k % 16 < 4) {
+                __builtin_prefetch(h0, 0, 2);
+                __builtin_prefetch(h1, 0, 2);
+                h0 = (const float *)((const char *)h0 + t->ahead[0].step);
+                h1 = (const float *)((const char *)h1 + t->ahead[1].step);
+            }
+            if (in_place)
+                steps_in_place(r, row, k * (long)sizeof *a, b, rows, vectors);
+            else
+                UNROLL for (int i = 0; i < 4; i++)
+                    step_packed(r, a + (k + i) * RP_GEMM_GROUP, b + i * NR, rows, vectors);
         }
-        if (in_place)
-            steps_in_place(r, row, k * (long)sizeof *a, b, rows, vectors);
-        else
-            UNROLL for (int i = 0; i < 4; i++) step_packed(r, a + (k + i) * RP_GEMM_GROUP, b + i * NR, rows, vectors);
+        for (; k < end; k++, b += NR)
+            if (in_place)
+                step_in_place(r, a + k, t->lda, b, rows, vectors);
+            else
+                step_packed(r, a + k * RP_GEMM_GROUP, b, rows, vectors);
     }
-    for (; k < t->k; k++, b += NR)
-        if (in_place)
-            step_in_place(r, a + k, t->lda, b, rows, vectors);
-        else
-            step_packed(r, a + k * RP_GEMM_GROUP, b, rows, vectors);
 }
 
 /* Vector v of the first n columns; lanes that do not exist are +0, and their memory is not touched. */

@@ -17,10 +17,12 @@ static inline __attribute__((always_inline)) void tile(const struct rp_tile *t, 
         float s[NR];
         for (int j = 0; j < NR; j++)
             s[j] = t->from && j < t->cols ? t->from[i * t->ldfrom + j] : 0.0f;
-        const float *a = t->a + i * row_step;
-        for (long k = 0; k < t->k; k++)
-            for (int j = 0; j < NR; j++)
-                s[j] = fmaf(a[k * k_step], t->b[k * NR + j], s[j]);
+        const float *a = t->a + i * row_step, *b = t->b;
+        const struct rp_gemm_run all = {t->k, 0}, *run = t->runs ? t->runs : &all;
+        for (long k = 0; k < t->k; b += run->skip, run++)
+            for (const long end = k + run->steps; k < end; k++, b += NR)
+                for (int j = 0; j < NR; j++)
+                    s[j] = fmaf(a[k * k_step], b[j], s[j]);
         for (int j = 0; j < t->cols; j++) {
             float x = t->sum ? t->sum[i * t->ldsum + j] + s[j] : s[j];
             if (t->last) {
