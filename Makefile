@@ -130,7 +130,8 @@ export SOURCE_DATE_EPOCH := $(or $(word 2,$(at)),1700000000)
 if_changed = cat >$1.new && if cmp -s $1.new $1; then rm $1.new; else mv $1.new $1; fi
 
 # --- flags ----------------------------------------------------------------------------------------------------------
-warnings := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wformat=2 -Wundef
+warnings := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes -Wformat=2 -Wundef \
+	-Werror=implicit-function-declaration
 # GCC on x86 contracts a * b + c at -O2 where FMA is allowed; tests/ops/test_contract.c checks that it would be noticed.
 common := -std=gnu11 -ffp-contract=off$(if $(filter aarch64,$(ARCH)), -fsigned-char) -D_GNU_SOURCE -Isrc -I. \
 	$(warnings) -ffile-prefix-map=$(CURDIR)=. -fno-record-gcc-switches
