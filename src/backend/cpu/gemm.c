@@ -4,9 +4,11 @@
  * chunks); its k-steps are cut into blocks. For each block a thread packs its own copy of the chunk of B, then passes all strips
  * of A by it. Tasks are taken from a shared counter; nothing else is shared, so there is no barrier inside a GEMM.
  *
- * Packing is hidden where it would show. The next group of A^T is packed by the tiles of this one: each copies a few lines between
- * its k-steps (struct rp_gemm_copy), a line being a piece, and fetches those of the next tile. The next block's B, when
- * few rows use it, is packed in slices, one after each tile, its source lines fetched by the tile before.
+ * Packing is hidden where it would show. The next band of A^T, one or two groups of rows, is packed by the tiles of this one: each
+ * copies a few pieces between its k-steps (struct rp_gemm_copy) and fetches those of the next tile. A piece is a k-step of the band:
+ * its two lines are neighbours in memory, and half as many pieces take half as many instructions. The next block's B, when few
+ * rows use it, is packed in slices, one a tile: between its k-steps where A is [m,k] and B [k,n] and the kernel can, else after it,
+ * its source lines fetched by the tile before.
  *
  * Where a sum lives until its last visit:
  *
@@ -21,16 +23,19 @@
 #include <string.h>
 
 #define GROUP RP_GEMM_GROUP
+#define GROUPS_MOST 2 /* of A^T in a band; four displace more of B from L2 than they save */
 #define KC RP_GEMM_KC
 #define COLS_IN_PLACE 192 /* columns of packed B while A is read in place: 0.6 MB of L2 ... */
 #define COLS_PACKED 384   /* ... and while A^T is packed, once per chunk: 1.2 MB */
 #define ROWS_AHEAD 1024   /* B is packed ahead if its block is used by at most this many rows */
 #define STEPS_PER_THREAD 500000.0 /* multiplications worth waking a thread for */
 
-/* Scratch of one thread, in floats: two buffers for B, two for groups of A^T, planes for sums. */
+/* Scratch of one thread, in floats: two buffers for B, two for bands of A^T, planes for sums. */
 #define B_FLOATS ((size_t)KC * COLS_PACKED)
-#define A_FLOATS ((size_t)(KC + 16) * GROUP) /* not a multiple of 4 KiB: stores to one must not look like loads from the other */
+#define GROUP_FLOATS ((size_t)(KC + 16) * GROUP) /* not a multiple of 4 KiB: stores to one must not look like loads from the other */
+#define A_FLOATS (GROUPS_MOST * GROUP_FLOATS)
 #define PLANE_FLOATS(rows) ((size_t)(rows) * COLS_IN_PLACE)
+#define LAST_OF_LINE (GROUP - 1) /* 16 floats that lie across two lines: the first line came with those before */
 #define PLANE_ROWS_LEAST 64 /* a group of rows by COLS_PACKED columns, twice */
 #define PLANE_ROWS_MOST 4096
 
@@ -55,6 +60,8 @@ struct gemm_job {
     int panels, chunks, chunk_cols; /* chunk_cols: the widest, padded */
     int parts, part_rows;
     int pack_ahead;
+    int copies_b; /* tiles pack the next block's B between their k-steps */
+    int band;     /* rows of A^T packed at a time, whole groups */
     int sum_plane, chain_plane; /* which plane of the scratch, -1: none */
     size_t plane_floats;
     atomic_int next; /* task to be taken: chunk * parts + part */
@@ -77,9 +84,10 @@ struct worker {
     int panels;            /* of this block */
     int ahead, ahead_done; /* units of the next block's B: all, packed already */
     uint64_t ahead_rate;   /* units per tile, see rate() */
-    int tiles;             /* of a group of A^T */
-    uint64_t group_rate;   /* k-steps per tile */
-    int vector[GROUP];     /* where the vectors of a line of A^T are in a packed one */
+    int tiles;             /* of a band of A^T */
+    uint64_t band_rate;    /* k-steps per tile */
+    int a_vector[GROUPS_MOST * GROUP]; /* where the vectors of a k-step of a band, and of a panel, are when packed */
+    int b_vector[RP_GEMM_NR_MAX];
 };
 
 /* `total` spread over `parts`: after n parts, due(rate, n, total) of them; no division in the loop over tiles. */
@@ -147,35 +155,55 @@ static struct gemm_block block_after(struct gemm_job *j, struct gemm_block b, in
 
 /* ---- packing B ---- */
 
-/* B is packed by units: one k-step of the whole chunk, or, where B is stored [n,k], 16 k-steps of one panel. */
+/* B is packed by units: a k-step of the whole chunk; or a k-step of one panel, panel after panel, where tiles copy them; or, where B is
+ * stored [n,k], 16 k-steps of one panel. */
+static int panels_of_unit(const struct gemm_job *j, const struct gemm_block *b)
+{
+    return j->g->tb || j->copies_b ? 1 : cut(b->cols, j->kernel->nr);
+}
+
+static int units_of_panel(const struct gemm_job *j, const struct gemm_block *b)
+{
+    return j->g->tb ? cut(b->k, 16) : b->k;
+}
+
 static int b_units(const struct gemm_job *j, const struct gemm_block *b)
 {
-    return j->g->tb ? cut(b->cols, j->kernel->nr) * cut(b->k, 16) : b->k;
+    return cut(b->cols, j->kernel->nr) / panels_of_unit(j, b) * units_of_panel(j, b);
 }
 
 static const float *b_unit_source(const struct gemm_job *j, const struct gemm_block *b, int unit)
 {
     const struct rp_gemm *g = j->g;
-    if (!g->tb)
-        return g->b + (b->k0 + unit) * g->ldb + b->j;
-    int per_panel = cut(b->k, 16);
-    return g->b + (b->j + (long)(unit / per_panel) * j->kernel->nr) * g->ldb + b->k0 + unit % per_panel * 16;
+    const int per_panel = units_of_panel(j, b), p = unit % per_panel;
+    const long col = b->j + (long)(unit / per_panel) * j->kernel->nr;
+    return g->tb ? g->b + col * g->ldb + b->k0 + p * 16 : g->b + (b->k0 + p) * g->ldb + col;
+}
+
+/* k-step p of panels first..last-1; soon: also fetch the k-step 8 after it */
+static void pack_b_row(const struct gemm_job *j, const struct gemm_block *b, float *dst, int p, int first, int last, int soon)
+{
+    const int nr = j->kernel->nr, exist = min(last * nr, b->cols) - first * nr, whole = exist / nr, rest = exist % nr;
+    const long stride = (long)b->k * nr;
+    const float *src = j->g->b + (b->k0 + p) * j->g->ldb + b->j + (long)first * nr;
+    float *d = dst + first * stride + (long)p * nr;
+    j->kernel->copy_row(d, stride, src, soon ? src + 8 * j->g->ldb : src, whole);
+    if (rest) {
+        d += whole * stride;
+        memcpy(d, src + (long)whole * nr, (size_t)rest * sizeof *d);
+        memset(d + rest, 0, (size_t)(nr - rest) * sizeof *d);
+    }
 }
 
 static void pack_b_rows(const struct gemm_job *j, const struct gemm_block *b, float *dst, int unit, int end)
 {
-    const int nr = j->kernel->nr, whole = b->cols / nr, rest = b->cols % nr;
-    const long stride = (long)b->k * nr;
-    for (; unit < end; unit++) {
-        const float *src = b_unit_source(j, b, unit), *soon = unit + 8 < end ? src + 8 * j->g->ldb : src;
-        float *d = dst + (long)unit * nr;
-        j->kernel->copy_row(d, stride, src, soon, whole);
-        if (rest) {
-            d += whole * stride;
-            memcpy(d, src + (long)whole * nr, (size_t)rest * sizeof *d);
-            memset(d + rest, 0, (size_t)(nr - rest) * sizeof *d);
-        }
+    int panels = panels_of_unit(j, b);
+    if (unit == 0 && end == b_units(j, b)) { /* all at once: in the order of memory */
+        panels = cut(b->cols, j->kernel->nr);
+        end = b->k;
     }
+    for (; unit < end; unit++)
+        pack_b_row(j, b, dst, unit % b->k, unit / b->k, unit / b->k + panels, unit + 8 < end);
 }
 
 static void pack_b_transposed(const struct gemm_job *j, const struct gemm_block *b, float *dst, int unit, int end)
@@ -224,6 +252,13 @@ static void pack_group(const struct gemm_job *j, const struct gemm_block *b, flo
             dst[r] = r < rows ? src[r] : 0.0f;
 }
 
+/* The same of a band: group after group, GROUP_FLOATS apart. */
+static void pack_band(const struct gemm_job *j, const struct gemm_block *b, float *dst, int i, int p, int end)
+{
+    for (const int last = min(i + j->band, b->i1); i < last; i += GROUP, dst += GROUP_FLOATS)
+        pack_group(j, b, dst, i, p, end);
+}
+
 /* ---- tiles ---- */
 
 /* Where a tile keeps a partial result. */
@@ -250,13 +285,17 @@ struct position {
 static void advance_lines(struct rp_tile *t)
 {
     const long steps = t->k / 16;
-    struct rp_gemm_copy *copy = &t->copy[0];
-    const int copied = min(copy->pieces, (int)steps);
     for (int s = 0; s < 2; s++)
         t->ahead[s].at += steps * t->ahead[s].step;
-    copy->from += copied * copy->step;
-    copy->to += copied * copy->to_step;
-    copy->pieces -= copied;
+    for (int s = 0; s < 2; s++) {
+        struct rp_gemm_copy *copy = &t->copy[s];
+        const int copied = min(copy->pieces, (int)steps);
+        copy->from += copied * copy->step;
+        copy->to += copied * copy->to_step;
+        if (copy->ahead)
+            copy->ahead += copied * copy->step;
+        copy->pieces -= copied;
+    }
 }
 
 /* All chains of the block for one tile: one piece, or several whole short chains whose sum stays in L1. */
@@ -303,37 +342,46 @@ static void aim_in_place(const struct worker *w, struct rp_tile *t, const struct
     }
 }
 
-/* A^T: while the tiles of a group run, the next group is packed in as many slices; tile q fetches what is packed after tile q + 1,
- * or, since a tile fetches k/16 lines, of the next few tiles at once. After the last slice come the first ones of the group after. */
-static void aim_packed(const struct worker *w, struct rp_tile *t, int group, int q)
+/* A^T: while the tiles of a band run, the next one is packed in as many slices. Of a band of one group tile q fetches what is packed
+ * after tile q + 1, or, since a tile fetches k/16 lines, after the next few tiles; after the last slice, the first of the band after.
+ * Of a band of two, copies fetch. */
+static void aim_packed(const struct worker *w, struct rp_tile *t, int band, int q)
 {
+    const struct gemm_job *j = w->job;
     const struct gemm_block *b = &w->now;
-    int every = w->tiles >> 4, slice = q + (every ? every : 1), row = group + GROUP;
+    int every = w->tiles >> 4, slice = q + (every ? every : 1), row = band + j->band;
     t->ahead[0].at = t->ahead[1].at = (const char *)t->a;
     t->ahead[0].step = t->ahead[1].step = 0;
     if (slice >= w->tiles) {
-        row += GROUP;
+        row += j->band;
         slice = 0;
     }
-    if (every > 1 && q % every)
+    if (j->band > GROUP || (every > 1 && q % every) || row >= b->i1)
         return;
-    if (row < b->i1) {
-        /* the last float: if 16 of them lie across two lines, the first line came with the group before */
-        t->ahead[0].at = (const char *)(group_source(w->job, b, row, due(w->group_rate, slice, b->k)) + GROUP - 1);
-        t->ahead[0].step = w->job->g->lda * (long)sizeof(float);
-    }
+    t->ahead[0].at = (const char *)(group_source(j, b, row, due(w->band_rate, slice, b->k)) + LAST_OF_LINE);
+    t->ahead[0].step = j->g->lda * (long)sizeof(float);
 }
 
-/* Of the share p..end of the next group's k-steps that belongs to this tile, the part that the kernel packs. */
-static int give_copy(const struct worker *w, struct rp_tile *t, float *dst, int row, int p, int end)
+/* How many pieces of each copy a tile can pack: one per 16 k-steps. */
+static int pieces_of_tile(const struct worker *w)
+{
+    const int k = w->now.k, chain = min(w->job->segment, k);
+    return k / chain * (chain / 16) + k % chain / 16;
+}
+
+/* Of the share p..end of the next band's k-steps that belongs to this tile, the part that the kernel packs. A band of two groups: it also
+ * fetches the next tile's share, or that of the first tile of the band after. */
+static int give_a_copy(const struct worker *w, struct rp_tile *t, float *dst, int row, int p, int end)
 {
     const struct gemm_job *j = w->job;
-    if (!j->kernel->copies || w->now.i1 - row < GROUP)
+    const int wraps = end >= w->now.k, soon_row = wraps ? row + j->band : row;
+    if (!j->kernel->copies || w->now.i1 - row < j->band)
         return p;
-    const int k = w->now.k, piece = min(j->segment, k), most = k / piece * (piece / 16) + k % piece / 16;
-    t->copy[0] = (struct rp_gemm_copy){.from = group_source(j, &w->now, row, p), .to = dst + (long)p * GROUP,
-                                       .at = w->vector, .step = j->g->lda, .to_step = GROUP,
-                                       .vectors = GROUP / j->kernel->lanes, .pieces = min(end - p, most)};
+    t->copy[0] = (struct rp_gemm_copy){.from = group_source(j, &w->now, row, p), .to = dst + (long)p * GROUP, .at = w->a_vector,
+                                       .step = j->g->lda, .to_step = GROUP, .vectors = j->band / j->kernel->lanes,
+                                       .pieces = min(end - p, pieces_of_tile(w))};
+    if (j->band > GROUP && w->now.i1 - soon_row >= j->band)
+        t->copy[0].ahead = group_source(j, &w->now, soon_row, wraps ? 0 : end) + LAST_OF_LINE;
     return p + t->copy[0].pieces;
 }
 
@@ -341,10 +389,26 @@ static int give_copy(const struct worker *w, struct rp_tile *t, float *dst, int 
 static void aim_ahead(const struct worker *w, struct rp_tile *t)
 {
     const struct rp_gemm *g = w->job->g;
-    if (w->ahead_done < w->ahead) {
+    if (w->ahead_done < w->ahead && !w->job->copies_b) {
         t->ahead[1].at = (const char *)b_unit_source(w->job, &w->next, w->ahead_done);
         t->ahead[1].step = g->tb ? g->ldb * (long)sizeof(float) : 64;
     }
+}
+
+/* Of the next block's B up to unit `end`, which is due after this tile, what the kernel packs: of a whole panel stored [k,n]. */
+static void give_b_copy(struct worker *w, struct rp_tile *t, int end)
+{
+    const struct gemm_job *j = w->job;
+    const struct gemm_block *b = &w->next;
+    const int nr = j->kernel->nr, unit = w->ahead_done;
+    if (!j->copies_b || unit >= end || (unit / b->k + 1) * nr > b->cols)
+        return;
+    const int pieces = min(min(end - unit, b->k - unit % b->k), pieces_of_tile(w));
+    t->copy[1] = (struct rp_gemm_copy){.from = b_unit_source(j, b, unit), .to = w->b[!w->flip] + (long)unit * nr, .at = w->b_vector,
+                                       .step = j->g->ldb, .to_step = nr, .vectors = nr / j->kernel->lanes, .pieces = pieces};
+    w->ahead_done += pieces;
+    if (w->ahead_done < w->ahead)
+        t->copy[1].ahead = b_unit_source(j, b, w->ahead_done);
 }
 
 /* Pack the share of the next block's B that is due after `done` tiles. */
@@ -362,10 +426,10 @@ static void run_strip(struct worker *w, int i, long done)
     const struct gemm_job *j = w->job;
     const struct rp_gemm *g = j->g;
     const struct gemm_block *b = &w->now;
-    const int mr = j->kernel->mr, nr = j->kernel->nr, in_group = (i - b->i0) % GROUP, group = i - in_group;
-    const int parity = (i - b->i0) / GROUP % 2, row_follows = i + 2 * mr <= b->i1, group_follows = g->ta && group + GROUP < b->i1;
-    const float *a = g->ta ? w->a[parity] + in_group : g->a + i * g->lda + b->k0;
-    int slice = in_group / mr * w->panels;
+    const int mr = j->kernel->mr, nr = j->kernel->nr, in_band = (i - b->i0) % j->band, band = i - in_band;
+    const int parity = (i - b->i0) / j->band % 2, row_follows = i + 2 * mr <= b->i1, band_follows = g->ta && band + j->band < b->i1;
+    const float *a = g->ta ? w->a[parity] + in_band / GROUP * GROUP_FLOATS + in_band % GROUP : g->a + i * g->lda + b->k0;
+    int slice = in_band / mr * w->panels;
     struct rp_tile t;
 
     t.copy[0] = t.copy[1] = (struct rp_gemm_copy){.pieces = 0};
@@ -382,16 +446,18 @@ static void run_strip(struct worker *w, int i, long done)
         t.bias = g->bias ? g->bias + b->j + col : NULL;
         t.add = g->add ? g->add + i * g->ldadd + b->j + col : NULL;
         if (g->ta)
-            aim_packed(w, &t, group, slice);
+            aim_packed(w, &t, band, slice);
         else
             aim_in_place(w, &t, &at, q);
         aim_ahead(w, &t);
-        int p = due(w->group_rate, slice, b->k), end = due(w->group_rate, slice + 1, b->k);
-        if (group_follows)
-            p = give_copy(w, &t, w->a[!parity], group + GROUP, p, end);
+        int p = due(w->band_rate, slice, b->k), end = due(w->band_rate, slice + 1, b->k);
+        if (band_follows)
+            p = give_a_copy(w, &t, w->a[!parity], band + j->band, p, end);
+        if (at.rows == mr)
+            give_b_copy(w, &t, due(w->ahead_rate, done + 1, w->ahead));
         compute_tile(w, &t, &at);
-        if (group_follows && p < end)
-            pack_group(j, b, w->a[!parity], group + GROUP, p, end);
+        if (band_follows && p < end)
+            pack_band(j, b, w->a[!parity], band + j->band, p, end);
         pack_ahead(w, ++done);
     }
 }
@@ -405,13 +471,13 @@ static void run_block(struct worker *w)
     long done = 0;
 
     w->panels = cut(b->cols, j->kernel->nr);
-    w->tiles = GROUP / mr * w->panels;
-    w->group_rate = rate(b->k, w->tiles);
+    w->tiles = j->band / mr * w->panels;
+    w->band_rate = rate(b->k, w->tiles);
     w->ahead = j->pack_ahead && w->next.valid ? b_units(j, &w->next) : 0;
     w->ahead_done = 0;
     w->ahead_rate = rate(w->ahead, (long)cut(b->i1 - b->i0, mr) * w->panels);
     if (j->g->ta)
-        pack_group(j, b, w->a[0], b->i0, 0, b->k);
+        pack_band(j, b, w->a[0], b->i0, 0, b->k);
     for (int i = b->i0; i < b->i1; i += mr, done += w->panels)
         run_strip(w, i, done);
 }
@@ -421,10 +487,13 @@ static void work(void *arg, int part, int thread)
     struct gemm_job *j = arg;
     struct worker w = {.job = j};
     float *p = rp_cpu_scratch(j->cpu, thread);
+    const int lanes = j->kernel->lanes;
     int packed = 0;
     (void)part;
-    for (int v = 0; v < GROUP / j->kernel->lanes; v++)
-        w.vector[v] = v * j->kernel->lanes;
+    for (int v = 0; v < j->kernel->nr / lanes; v++)
+        w.b_vector[v] = v * lanes;
+    for (int v = 0; v < j->band / lanes; v++)
+        w.a_vector[v] = v * lanes / GROUP * (int)GROUP_FLOATS + v * lanes % GROUP;
     for (int i = 0; i < 2; i++) {
         w.b[i] = p + (size_t)i * B_FLOATS;
         w.a[i] = p + 2 * B_FLOATS + (size_t)i * A_FLOATS;
@@ -477,6 +546,8 @@ static void plan_tasks(struct gemm_job *j)
         j->part_rows = min(j->part_rows, most);
     }
     j->parts = cut(g->m, j->part_rows);
+    j->copies_b = j->kernel->copies > 1 && !g->ta && !g->tb; /* copies of A^T leave no time for those of B */
+    j->band = (j->kernel->copies > 1 ? GROUPS_MOST : 1) * GROUP;
     j->pack_ahead = j->part_rows <= ROWS_AHEAD;
 }
 

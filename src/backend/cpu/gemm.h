@@ -66,7 +66,7 @@ struct rp_tile {
     const float *add;
     long ldc, ldfrom, ldsum, ldadd;
     struct rp_gemm_stream ahead[2]; /* source lines of A and B that are wanted next, into L2 */
-    struct rp_gemm_copy copy[2];        /* packed tiles only; only of kernels with `copies` */
+    struct rp_gemm_copy copy[2];    /* only of kernels with `copies` */
     const float *next_c, *next_add; /* the tile after this one, into L1; next_add may be NULL */
 };
 
@@ -74,7 +74,7 @@ typedef void (*rp_tile_fn)(const struct rp_tile *t, int rows);
 
 struct rp_gemm_kernel {
     int mr, nr, lanes; /* register tile; mr divides RP_GEMM_GROUP, lanes divides nr */
-    int copies;                  /* `packed` does the work of tile.copy */
+    int copies;                  /* 1: packed tiles do the work of tile.copy; 2: tiles in place that of copy[1], too */
     rp_tile_fn in_place, packed; /* rows 1..mr */
     /* panels x nr columns of one k row: src[p*nr + j] -> dst[p*stride + j]; `ahead` is a row that will be wanted soon */
     void (*copy_row)(float *dst, long stride, const float *src, const float *ahead, int panels);

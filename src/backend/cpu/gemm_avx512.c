@@ -23,6 +23,10 @@
 #define BROADCAST_ROW(x, p, rows, step, bytes)                                                                         \
     __asm__ volatile("vbroadcastss %c3(%1,%2," #rows "), %0" : "=v"(x) : "r"(p), "r"(step), "i"(bytes))
 
+/* The compiler keeps integers that do not fit in vector registers rather than on the stack, and an instruction that moves one
+ * back takes a cycle of a port of the FMAs. */
+#define NO_SPILLS __asm__ volatile("" ::: "xmm28", "xmm29", "xmm30", "xmm31")
+
 /* Where the rows of A are at this k-step: in place by three pointers three rows apart, since an x86 address can add one or two
  * steps but not three; packed by one pointer. */
 struct gemm_avx512_rows {
@@ -99,15 +103,28 @@ ALWAYS void fetch_line(struct tile_lines *l)
     l->at += --l->left % V ? 64 : l->row_gap;
 }
 
-ALWAYS void copy_piece(struct rp_gemm_copy *c)
+ALWAYS void copy_vectors(const struct rp_gemm_copy *c, const int vectors)
 {
-    for (int v = 0; v < c->vectors; v++)
-        _mm512_store_ps(c->to + c->at[v], _mm512_loadu_ps(c->from + 16 * v));
-    if (c->ahead) {
-        for (int v = 0; v < c->vectors; v++)
-            _mm_prefetch((const char *)(c->ahead + 16 * v), _MM_HINT_T1);
+    UNROLL for (int v = 0; v < vectors; v++) _mm512_store_ps(c->to + c->at[v], _mm512_loadu_ps(c->from + 16 * v));
+    if (c->ahead)
+        UNROLL for (int v = 0; v < vectors; v++) _mm_prefetch((const char *)(c->ahead + 16 * v), _MM_HINT_T1);
+}
+
+/* one, other: what gemm.c and the weight gradients of convolutions mostly have; a loop over vectors takes twice as long */
+ALWAYS void copy_piece(struct rp_gemm_copy *c, const int one, const int other)
+{
+    if (c->vectors == one)
+        copy_vectors(c, one);
+    else if (c->vectors == other)
+        copy_vectors(c, other);
+    else
+        for (int v = 0; v < c->vectors; v++) {
+            _mm512_store_ps(c->to + c->at[v], _mm512_loadu_ps(c->from + 16 * v));
+            if (c->ahead)
+                _mm_prefetch((const char *)(c->ahead + 16 * v), _MM_HINT_T1);
+        }
+    if (c->ahead)
         c->ahead += c->step;
-    }
     c->from += c->step;
     c->to += c->to_step;
     c->pieces--;
@@ -133,9 +150,11 @@ ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int r
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+    struct rp_gemm_copy copy1 = t->copy[1];
     struct tile_lines c = tile_lines(t->next_c, t->ldc, rows), add = tile_lines(t->next_add, t->ldadd, rows);
 
     for (long n = t->k / 16; n > 0; n--) {
+        NO_SPILLS;
         _mm_prefetch(h0, _MM_HINT_T1);
         _mm_prefetch(h1, _MM_HINT_T1);
         h0 += s0;
@@ -144,6 +163,8 @@ ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int r
             fetch_line(&c);
         else if (add.left)
             fetch_line(&add);
+        if (copy1.pieces)
+            copy_piece(&copy1, 3, 3);
         for (int four = 0; four < 4; four++)
             b = four_steps(r, &a, b, rows, vectors, 1);
     }
@@ -169,6 +190,7 @@ ALWAYS void chain_packed(__m512 r[MR][V], const struct rp_tile *t, const int row
     for (long left = t->k; left > 0; left -= run->steps, b += run->skip, run++)
         for (long steps = run->steps; steps > 0; steps -= 16) {
             const long some = steps < 16 ? steps : 16;
+            NO_SPILLS;
             _mm_prefetch(h0, _MM_HINT_T1);
             _mm_prefetch(h1, _MM_HINT_T1);
             h0 += s0;
@@ -178,9 +200,9 @@ ALWAYS void chain_packed(__m512 r[MR][V], const struct rp_tile *t, const int row
             else if (add.left)
                 fetch_line(&add);
             if (copy0.pieces)
-                copy_piece(&copy0);
+                copy_piece(&copy0, 2, 4);
             if (copy1.pieces)
-                copy_piece(&copy1);
+                copy_piece(&copy1, 3, 3);
             for (long four = some / 4; four > 0; four--)
                 b = four_steps(r, &a, b, rows, vectors, 0);
             for (long one = some % 4; one > 0; one--) {
@@ -327,4 +349,4 @@ static void copy_group(float *dst, const float *src, long ld, int k)
         _mm512_store_ps(dst + (long)p * RP_GEMM_GROUP, _mm512_loadu_ps(src + p * ld));
 }
 
-const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, 1, in_place, packed, copy_row, transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, 2, in_place, packed, copy_row, transpose, copy_group};
