@@ -147,58 +147,78 @@ static const char *shape_text(char out[SHAPE_TEXT], enum rp_op op, const struct 
     return out;
 }
 
-/* The row of one operation; difference: the first one's description. */
-static void add_row(json_t *report, enum rp_op op, const char *isa, enum rp_numerics n, int cases, int failed,
-                    const struct rp_err *difference, const struct rp_case_watch *progress)
+/* One operation on one device. */
+struct outcome {
+    int failed;
+    struct rp_err difference; /* the first one */
+};
+
+static void add_row(const struct rp_tested *t, enum rp_op op, int cases, const struct outcome *o, const struct rp_case_watch *progress)
 {
-    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", isa, "numerics",
-                            rp_numerics_name(n), "cases", cases, "failed", failed);
-    if (failed)
-        json_object_set_new(row, "difference", json_string(difference->msg));
-    json_array_append_new(report, row);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", t->isa, "numerics",
+                            rp_numerics_name(t->dev->numerics), "cases", cases, "failed", o->failed);
+    if (o->failed)
+        json_object_set_new(row, "difference", json_string(o->difference.msg));
+    json_array_append_new(t->report, row);
     rp_case_watch_done(progress, row);
 }
 
-/* One operation in all shapes, on one device; -1: the device failed, and *first is how. The row has the cases that were
- * compared; it is left out if the device failed before any of them differed. */
-static int test_op(struct rp_dev *dev, enum rp_op op, const char *isa, const struct rp_case_watch *progress,
-                   json_t *report, struct rp_err *first)
+/* 1: the device failed, and nothing more can be compared. */
+static int note_case(struct rp_tested *t, struct outcome *o, struct rp_err *e, int number, const char *shape)
 {
-    const struct rp_backend *b = dev->backend;
+    const int mixed = rp_is_mixed(t->dev->numerics), is_over = e->code != RP_MISMATCH;
+    rp_wrap(e, "%s%s%s, case %d (%s)", mixed ? rp_numerics_name(t->dev->numerics) : "", mixed ? ", " : "", t->isa, number, shape);
+    if (t->err.code == RP_OK || is_over)
+        t->err = *e;
+    if (!is_over && o->failed++ == 0)
+        o->difference = *e;
+    return is_over;
+}
+
+/* One operation in all shapes; -1: a device failed. The rows have the cases that were compared; that of a device is left out
+ * if one failed before this one differed in any of them. */
+static int test_op(struct rp_tested *t, int n, enum rp_op op, const struct rp_case_watch *progress)
+{
+    const struct rp_backend *b = t->dev->backend;
     const struct rp_op_memory memory = {b->shared, b->free_shared, b->sync};
+    struct outcome outcome[RP_OP_DEVICES] = {0};
+    struct rp_dev *dev[RP_OP_DEVICES];
     struct rp_op_shape shape;
-    struct rp_err difference = {0};
-    int cases = 0, failed = 0, is_over = 0;
-    for (; shape_of(op, b->shared != NULL, cases, &shape); cases++) {
-        struct rp_err e = {0};
+    int cases = 0, is_over = 0;
+    for (int i = 0; i < n; i++)
+        dev[i] = t[i].dev;
+    while (!is_over && shape_of(op, b->shared != NULL, cases, &shape)) {
+        struct rp_err e[RP_OP_DEVICES];
         char text[SHAPE_TEXT];
         rp_case_watch_begin(progress, rp_op_info[op].name, cases + 1, shape_text(text, op, &shape));
-        if (rp_ops_compare(b->shared ? &memory : NULL, dev->op, dev, op, &shape, &e) == 0)
-            continue;
-        rp_wrap(&e, "%s%s%s, case %d (%s)", rp_is_mixed(dev->numerics) ? rp_numerics_name(dev->numerics) : "",
-                rp_is_mixed(dev->numerics) ? ", " : "", isa, cases + 1, text);
-        is_over = e.code != RP_MISMATCH;
-        if (first->code == RP_OK || is_over)
-            *first = e;
-        if (is_over)
-            break;
-        if (failed++ == 0)
-            difference = e;
+        const int failed = rp_ops_compare_all(b->shared ? &memory : NULL, dev, n, op, &shape, e);
+        for (int i = 0; failed && i < n; i++)
+            is_over |= e[i].code != RP_OK && note_case(&t[i], &outcome[i], &e[i], cases + 1, text);
+        cases += !is_over;
     }
-    if (!is_over || failed)
-        add_row(report, op, isa, dev->numerics, cases, failed, &difference, progress);
+    for (int i = 0; i < n; i++)
+        if (!is_over || outcome[i].failed)
+            add_row(&t[i], op, cases, &outcome[i], progress);
     return is_over ? -1 : 0;
+}
+
+int rp_ops_selftest_devices(struct rp_tested *t, int n, const struct rp_case_watch *progress)
+{
+    int failed = 0;
+    for (int op = 0; op < RP_OP_COUNT; op++)
+        if (test_op(t, n, (enum rp_op)op, progress) < 0)
+            break;
+    for (int i = 0; i < n; i++)
+        failed += t[i].err.code != RP_OK;
+    return failed;
 }
 
 int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_case_watch *progress, json_t *report,
                            struct rp_err *err)
 {
-    struct rp_err first = {0};
-    for (int op = 0; op < RP_OP_COUNT; op++)
-        if (test_op(dev, (enum rp_op)op, isa, progress, report, &first) < 0)
-            break;
-    if (first.code == RP_OK)
+    struct rp_tested t = {.dev = dev, .isa = isa, .report = report};
+    if (rp_ops_selftest_devices(&t, 1, progress) == 0)
         return 0;
-    *err = first;
+    *err = t.err;
     return -1;
 }

@@ -1,6 +1,6 @@
-/* One case per operation, see op_check.h: it makes each tensor twice with equal contents and runs the reference on the first copies and the
- * device on the second; then rp_ops_compare() compares the copies. For a device that keeps 16 bits of stored tensors, they are
- * rounded on both sides, converted for the call, and back. */
+/* One case per operation, see op_check.h: it makes each tensor once for every side, with equal contents, and runs the
+ * reference on the copies of side 0 and the devices on theirs; then compare() compares these with those. For devices that
+ * keep 16 bits of stored tensors, they are rounded on every side, converted for the call, and back. */
 #define RP_STORED_TYPE float
 #include "ops/op_check.h"
 
@@ -12,34 +12,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TENSORS 16
+#define SIDES (1 + RP_OP_DEVICES) /* the reference, devices */
+#define TENSORS (14 + SIDES)      /* and a work area for each side */
 #define GUARD 64 /* bytes before and after each tensor */
 
 struct tensor {
-    void *side[2]; /* reference, device */
+    void *side[SIDES];
     size_t bytes;
     size_t begin; /* of the data: GUARD, more for unaligned data */
     int is_float;
     int is_work; /* scratch: not compared; one side only */
-    int foreign; /* side[1] is memory->take()'s */
+    int is_foreign[SIDES]; /* memory->take()'s */
 };
 
 struct ctx {
-    const struct rp_ops *table[2];
-    struct rp_dev *dev[2];
+    int sides;
+    const struct rp_ops *table[SIDES];
+    struct rp_dev *dev[SIDES];
     const struct rp_op_memory *memory;
     struct rp_err failed;              /* of memory->take() */
     const struct rp_op_shape *shape;
     uint64_t seed, drawn;
     struct tensor tensor[TENSORS];
     int tensors;
-    const struct rp_ops *own[2];       /* what is called with converted tensors */
-    int has_overrun;                   /* elements outside of a converted tensor were written */
+    const struct rp_ops *own[SIDES];   /* what is called with converted tensors */
+    int has_overrun[SIDES];            /* elements outside of a converted tensor were written */
 };
 
 typedef struct {
-    float *of[2];
-} pair;
+    float *of[SIDES];
+} each; /* of each side one */
 
 #include "ops/op_check_stored.inc.h"
 
@@ -64,13 +66,14 @@ static size_t whole_bytes(const struct tensor *t)
     return (t->begin + t->bytes + GUARD + 63) / 64 * 64;
 }
 
-/* If the device has no more memory, the case continues in the process's own, on the reference's side only, and counts as failed. */
+/* If a device has no more memory, the case continues in the process's own, on the reference's side only, and counts as
+ * failed. */
 static void *side(struct ctx *c, struct tensor *t, int k)
 {
     void *p = NULL;
-    if (k == 1 && c->memory && c->failed.code == RP_OK)
-        p = c->memory->take(c->dev[1], whole_bytes(t), &c->failed);
-    t->foreign |= p != NULL;
+    if (k > 0 && c->memory && c->failed.code == RP_OK)
+        p = c->memory->take(c->dev[k], whole_bytes(t), &c->failed);
+    t->is_foreign[k] = p != NULL;
     if (!p)
         p = aligned_alloc(64, whole_bytes(t));
     RP_BUG_IF(!p);
@@ -84,7 +87,7 @@ static struct tensor *tensor_at(struct ctx *c, size_t bytes, size_t offset)
     RP_BUG_IF(c->tensors == TENSORS);
     struct tensor *t = &c->tensor[c->tensors++];
     *t = (struct tensor){.bytes = bytes, .begin = GUARD + offset};
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < c->sides; k++)
         t->side[k] = side(c, t, k);
     return t;
 }
@@ -115,49 +118,65 @@ static float *work_of(struct ctx *c, int k, size_t n)
 }
 
 /* A tensor that holds 0x5a bytes until it is written. */
-static pair blank(struct ctx *c, size_t n)
+static each blank(struct ctx *c, size_t n)
 {
     struct tensor *t = tensor_at(c, n * sizeof(float), float_offset(c));
+    each p;
     t->is_float = 1;
-    return (pair){{data_of(t, 0), data_of(t, 1)}};
-}
-
-static pair filled(struct ctx *c, size_t n, float scale)
-{
-    pair p = blank(c, n);
-    for (size_t i = 0; i < n; i++)
-        p.of[0][i] = p.of[1][i] = draw_float(c, scale);
+    for (int k = 0; k < c->sides; k++)
+        p.of[k] = data_of(t, k);
     return p;
 }
 
-static pair filled_positive(struct ctx *c, size_t n, float scale)
+/* Gives every side the n elements that side 0 has. */
+#define SHARE(x, n)                                                                                                    \
+    for (int k = 1; k < c->sides; k++)                                                                                 \
+    memcpy((x).of[k], (x).of[0], (size_t)(n) * sizeof *(x).of[0])
+
+static each filled(struct ctx *c, size_t n, float scale)
 {
-    pair p = blank(c, n);
+    each p = blank(c, n);
     for (size_t i = 0; i < n; i++)
-        p.of[0][i] = p.of[1][i] = __builtin_fabsf(draw_float(c, scale));
+        p.of[0][i] = draw_float(c, scale);
+    SHARE(p, n);
+    return p;
+}
+
+static each filled_positive(struct ctx *c, size_t n, float scale)
+{
+    each p = blank(c, n);
+    for (size_t i = 0; i < n; i++)
+        p.of[0][i] = __builtin_fabsf(draw_float(c, scale));
+    SHARE(p, n);
     return p;
 }
 
 struct bytes {
-    uint8_t *of[2];
+    uint8_t *of[SIDES];
 };
 
 static struct bytes blank_bytes(struct ctx *c, size_t n)
 {
     struct tensor *t = tensor(c, n);
-    return (struct bytes){{data_of(t, 0), data_of(t, 1)}};
+    struct bytes p;
+    for (int k = 0; k < c->sides; k++)
+        p.of[k] = data_of(t, k);
+    return p;
 }
 
 struct ints {
-    int32_t *of[2];
+    int32_t *of[SIDES];
 };
 
 static struct ints indices(struct ctx *c, size_t n, int below)
 {
     struct tensor *t = tensor(c, n * sizeof(int32_t));
-    struct ints p = {{data_of(t, 0), data_of(t, 1)}};
+    struct ints p;
+    for (int k = 0; k < c->sides; k++)
+        p.of[k] = data_of(t, k);
     for (size_t i = 0; i < n; i++)
-        p.of[0][i] = p.of[1][i] = (int32_t)(draw(c) % (uint32_t)below);
+        p.of[0][i] = (int32_t)(draw(c) % (uint32_t)below);
+    SHARE(p, n);
     return p;
 }
 
@@ -182,7 +201,7 @@ static int sample_rows(const struct rp_op_shape *s)
 
 static int sides(const struct ctx *c)
 {
-    return c->failed.code == RP_OK ? 2 : 1;
+    return c->failed.code == RP_OK ? c->sides : 1;
 }
 
 static int has(const struct rp_op_shape *s, enum rp_variant bit)
@@ -190,7 +209,7 @@ static int has(const struct rp_op_shape *s, enum rp_variant bit)
     return (s->variant & (unsigned)bit) != 0;
 }
 
-#define BOTH(name, ...)                                                                                                \
+#define EVERY(name, ...)                                                                                               \
     for (int k = 0; k < sides(c); k++)                                                                                 \
     c->table[k]->name(c->dev[k], __VA_ARGS__)
 #define CASE(name) static void case_##name(struct ctx *c, const struct rp_op_shape *s)
@@ -203,8 +222,8 @@ CASE(gemm)
     int ta = has(s, RP_VARIANT_TA), tb = has(s, RP_VARIANT_TB), aligned = has(s, RP_VARIANT_ALIGNED), m = ROWS, n = WIDTH, d = s->depth;
     long lda = (ta ? m : d) + (aligned ? 4 : 3), ldb = (tb ? d : n) + (aligned ? 8 : 5);
     long ldc = n + (aligned && !has(s, RP_VARIANT_ODD_C) ? 4 : 1);
-    pair a = filled(c, (size_t)lda * (size_t)(ta ? d : m), 2.0f), b = filled(c, (size_t)ldb * (size_t)(tb ? n : d), 2.0f);
-    pair out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f), add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
+    each a = filled(c, (size_t)lda * (size_t)(ta ? d : m), 2.0f), b = filled(c, (size_t)ldb * (size_t)(tb ? n : d), 2.0f);
+    each out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f), add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
     for (int k = 0; k < sides(c); k++) {
         struct rp_gemm g = {.ta = ta, .tb = tb, .m = m, .n = n, .k = d, .segment = s->segment, .a = a.of[k], .lda = lda, .b = b.of[k],
                             .ldb = ldb, .ldc = ldc, .ldadd = ldc};
@@ -225,16 +244,16 @@ CASE(embed_forward)
 {
     int seq = sample_rows(s);
     struct ints ids = indices(c, (size_t)ROWS, 50), types = indices(c, (size_t)ROWS, 2), positions = indices(c, (size_t)ROWS, seq);
-    pair word = filled(c, 50 * (size_t)WIDTH, 1.0f), type = filled(c, 2 * (size_t)WIDTH, 1.0f);
-    pair position = filled(c, (size_t)seq * (size_t)WIDTH, 1.0f), z = blank(c, ALL);
-    BOTH(embed_forward, z.of[k], ids.of[k], types.of[k], has(s, RP_VARIANT_POSITION_IDS) ? positions.of[k] : NULL, word.of[k],
-         has(s, RP_VARIANT_NO_TYPES) ? NULL : type.of[k], position.of[k], ROWS, seq, WIDTH);
+    each word = filled(c, 50 * (size_t)WIDTH, 1.0f), type = filled(c, 2 * (size_t)WIDTH, 1.0f);
+    each position = filled(c, (size_t)seq * (size_t)WIDTH, 1.0f), z = blank(c, ALL);
+    EVERY(embed_forward, z.of[k], ids.of[k], types.of[k], has(s, RP_VARIANT_POSITION_IDS) ? positions.of[k] : NULL, word.of[k],
+          has(s, RP_VARIANT_NO_TYPES) ? NULL : type.of[k], position.of[k], ROWS, seq, WIDTH);
 }
 
 CASE(layernorm_forward)
 {
-    pair x = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f);
-    pair y = blank(c, ALL), kept = s->in_place ? x : blank(c, ALL), mean = blank(c, (size_t)ROWS), rstd = blank(c, (size_t)ROWS);
+    each x = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f);
+    each y = blank(c, ALL), kept = s->in_place ? x : blank(c, ALL), mean = blank(c, (size_t)ROWS), rstd = blank(c, (size_t)ROWS);
     for (int k = 0; k < sides(c); k++) {
         const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-12f, .x = x.of[k], .gamma = gamma.of[k],
                                        .beta = beta.of[k], .y = y.of[k], .kept = kept.of[k], .mean = mean.of[k],
@@ -246,11 +265,11 @@ CASE(layernorm_forward)
 CASE(residual_layernorm_forward)
 {
     struct rp_dropout d = dropout_of(s, sample_rows(s));
-    pair x = filled(c, ALL, 3.0f), residual = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f);
-    pair beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL), kept = s->in_place ? x : blank(c, ALL);
-    pair mean = blank(c, (size_t)ROWS), rstd = blank(c, (size_t)ROWS);
+    each x = filled(c, ALL, 3.0f), residual = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f);
+    each beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL), kept = s->in_place ? x : blank(c, ALL);
+    each mean = blank(c, (size_t)ROWS), rstd = blank(c, (size_t)ROWS);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
-    pair z = s->in_place ? residual : blank(c, ALL);
+    each z = s->in_place ? residual : blank(c, ALL);
     for (int k = 0; k < sides(c); k++) {
         const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-5f, .x = x.of[k],
                                        .residual = residual.of[k], .drop = &d, .gamma = gamma.of[k], .beta = beta.of[k],
@@ -262,8 +281,8 @@ CASE(residual_layernorm_forward)
 
 CASE(layernorm_apply)
 {
-    pair kept = filled(c, ALL, 2.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL);
-    pair mean = filled(c, (size_t)ROWS, 1.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f);
+    each kept = filled(c, ALL, 2.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL);
+    each mean = filled(c, (size_t)ROWS, 1.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f);
     for (int k = 0; k < sides(c); k++) {
         const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .gamma = gamma.of[k], .beta = beta.of[k], .y = y.of[k],
                                        .kept = kept.of[k], .mean = mean.of[k], .rstd = rstd.of[k]};
@@ -275,13 +294,13 @@ CASE(layernorm_backward)
 {
     struct rp_dropout d = dropout_of(s, sample_rows(s));
     size_t w = (size_t)WIDTH;
-    pair dy = filled(c, ALL, 2.0f), kept = filled(c, ALL, 2.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f), gamma = filled(c, w, 2.0f);
-    pair dz = s->in_place ? dy : blank(c, ALL), dx = blank(c, ALL), dgamma = blank(c, w), dbeta = blank(c, w), dbias = blank(c, w);
+    each dy = filled(c, ALL, 2.0f), kept = filled(c, ALL, 2.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f), gamma = filled(c, w, 2.0f);
+    each dz = s->in_place ? dy : blank(c, ALL), dx = blank(c, ALL), dgamma = blank(c, w), dbeta = blank(c, w), dbias = blank(c, w);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
-    pair x = filled(c, ALL, 1.0f), forward = blank(c, ALL), add = filled(c, ALL, 2.0f), mean = filled(c, (size_t)ROWS, 1.0f);
+    each x = filled(c, ALL, 1.0f), forward = blank(c, ALL), add = filled(c, ALL, 2.0f), mean = filled(c, (size_t)ROWS, 1.0f);
     if (has(s, RP_VARIANT_ADD_OVER))
         dz = add;
-    BOTH(dropout_forward, forward.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
+    EVERY(dropout_forward, forward.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
     for (int k = 0; k < sides(c); k++) {
         struct rp_layernorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .kept = kept.of[k],
                                       .mean = mean.of[k], .rstd = rstd.of[k], .gamma = gamma.of[k], .mask = mask.of[k], .dz = dz.of[k],
@@ -298,39 +317,40 @@ CASE(layernorm_backward)
 CASE(dropout_forward)
 {
     struct rp_dropout d = dropout_of(s, sample_rows(s));
-    pair x = filled(c, ALL, 2.0f), y = s->in_place ? x : blank(c, ALL);
+    each x = filled(c, ALL, 2.0f), y = s->in_place ? x : blank(c, ALL);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
-    BOTH(dropout_forward, y.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
+    EVERY(dropout_forward, y.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
 }
 
 CASE(dropout_backward)
 {
     struct rp_dropout d = dropout_of(s, sample_rows(s));
-    pair dy = filled(c, ALL, 2.0f), dx = s->in_place ? dy : blank(c, ALL);
+    each dy = filled(c, ALL, 2.0f), dx = s->in_place ? dy : blank(c, ALL);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
     for (size_t i = 0; i < rp_mask_bytes(ROWS, WIDTH); i++)
-        mask.of[0][i] = mask.of[1][i] = (uint8_t)draw(c);
-    BOTH(dropout_backward, dx.of[k], dy.of[k], mask.of[k], &d, ROWS, WIDTH);
+        mask.of[0][i] = (uint8_t)draw(c);
+    SHARE(mask, rp_mask_bytes(ROWS, WIDTH));
+    EVERY(dropout_backward, dx.of[k], dy.of[k], mask.of[k], &d, ROWS, WIDTH);
 }
 
 CASE(gelu_forward)
 {
-    pair u = filled(c, ALL, 6.0f), g = blank(c, ALL);
-    BOTH(gelu_forward, g.of[k], u.of[k], ROWS, WIDTH);
+    each u = filled(c, ALL, 6.0f), g = blank(c, ALL);
+    EVERY(gelu_forward, g.of[k], u.of[k], ROWS, WIDTH);
 }
 
 CASE(gelu_tanh_forward)
 {
-    pair u = filled(c, ALL, 6.0f), g = blank(c, ALL);
-    BOTH(gelu_tanh_forward, g.of[k], u.of[k], ROWS, WIDTH);
+    each u = filled(c, ALL, 6.0f), g = blank(c, ALL);
+    EVERY(gelu_tanh_forward, g.of[k], u.of[k], ROWS, WIDTH);
 }
 
 /* Gradients with column sums. */
 #define BACKWARD_CASE(name, scale)                                                                                     \
     CASE(name)                                                                                                         \
     {                                                                                                                  \
-        pair dy = filled(c, ALL, 2.0f), x = filled(c, ALL, scale), dx = s->in_place ? dy : blank(c, ALL);              \
-        pair dbias = blank(c, (size_t)WIDTH);                                                                          \
+        each dy = filled(c, ALL, 2.0f), x = filled(c, ALL, scale), dx = s->in_place ? dy : blank(c, ALL);              \
+        each dbias = blank(c, (size_t)WIDTH);                                                                          \
         for (int k = 0; k < sides(c); k++) {                                                                           \
             float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));                                                  \
             c->table[k]->name(c->dev[k], dx.of[k], dbias.of[k], dy.of[k], x.of[k], ROWS, WIDTH, work);                 \
@@ -342,13 +362,13 @@ BACKWARD_CASE(tanh_backward, 1.0f)
 
 CASE(tanh_forward)
 {
-    pair x = filled(c, ALL, 12.0f), y = blank(c, ALL);
-    BOTH(tanh_forward, y.of[k], x.of[k], ROWS, WIDTH);
+    each x = filled(c, ALL, 12.0f), y = blank(c, ALL);
+    EVERY(tanh_forward, y.of[k], x.of[k], ROWS, WIDTH);
 }
 
 CASE(colsum)
 {
-    pair dy = filled(c, ALL, 2.0f), dbias = blank(c, (size_t)WIDTH);
+    each dy = filled(c, ALL, 2.0f), dbias = blank(c, (size_t)WIDTH);
     for (int k = 0; k < sides(c); k++) {
         float *work = work_of(c, k, rp_colsum_work(ROWS, WIDTH));
         c->table[k]->colsum(c->dev[k], dbias.of[k], dy.of[k], ROWS, WIDTH, work);
@@ -357,8 +377,8 @@ CASE(colsum)
 
 CASE(bias_add)
 {
-    pair x = filled(c, ALL, 2.0f), bias = filled(c, (size_t)WIDTH, 2.0f), y = s->in_place && !is_narrow(c) ? x : blank(c, ALL);
-    BOTH(bias_add, y.of[k], x.of[k], bias.of[k], ROWS, WIDTH);
+    each x = filled(c, ALL, 2.0f), bias = filled(c, (size_t)WIDTH, 2.0f), y = s->in_place && !is_narrow(c) ? x : blank(c, ALL);
+    EVERY(bias_add, y.of[k], x.of[k], bias.of[k], ROWS, WIDTH);
 }
 
 static struct bytes key_mask(struct ctx *c, const struct rp_op_shape *s)
@@ -375,7 +395,7 @@ static struct bytes key_mask(struct ctx *c, const struct rp_op_shape *s)
         if (!any)
             row[draw(c) % (uint32_t)s->seq] = 1;
     }
-    memcpy(m.of[1], m.of[0], n);
+    SHARE(m, n);
     return m;
 }
 
@@ -383,17 +403,17 @@ static struct bytes key_mask(struct ctx *c, const struct rp_op_shape *s)
 
 CASE(gather_rows)
 {
-    pair x = filled(c, ALL, 2.0f), y = blank(c, 2 * ALL);
+    each x = filled(c, ALL, 2.0f), y = blank(c, 2 * ALL);
     struct ints index = indices(c, 2 * (size_t)ROWS, ROWS);
-    BOTH(gather_rows, y.of[k], x.of[k], index.of[k], 2 * ROWS, WIDTH);
+    EVERY(gather_rows, y.of[k], x.of[k], index.of[k], 2 * ROWS, WIDTH);
 }
 
 CASE(copy_columns)
 {
     const int aligned = has(s, RP_VARIANT_ALIGNED), at = aligned ? 4 : 1;
     const long lds = WIDTH + (aligned ? 4 : 3), ldd = WIDTH + (aligned ? 8 : 5);
-    pair src = filled(c, (size_t)lds * (size_t)ROWS, 2.0f), dst = filled(c, (size_t)ldd * (size_t)ROWS, 2.0f);
-    BOTH(copy_columns, dst.of[k] + at, ldd, src.of[k] + at, lds, ROWS, WIDTH, is_narrow(c) && s->seed % 2 ? 2 : 4);
+    each src = filled(c, (size_t)lds * (size_t)ROWS, 2.0f), dst = filled(c, (size_t)ldd * (size_t)ROWS, 2.0f);
+    EVERY(copy_columns, dst.of[k] + at, ldd, src.of[k] + at, lds, ROWS, WIDTH, is_narrow(c) && s->seed % 2 ? 2 : 4);
 }
 
 /* Keys ascending with gaps, by default groups of 1, 2, 3, ... rows. */
@@ -407,18 +427,18 @@ static int group_rows(const struct rp_op_shape *s, int group)
 }
 CASE(row_sums)
 {
-    pair src = filled(c, ALL, 2.0f);
+    each src = filled(c, ALL, 2.0f);
     struct ints key = indices(c, (size_t)ROWS, 1), start = indices(c, (size_t)ROWS + 1, 1), source = indices(c, (size_t)ROWS, ROWS);
     int groups = 0, used = 0;
     while (used < ROWS) {
         used += group_rows(s, groups) < ROWS - used ? group_rows(s, groups) : ROWS - used;
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < c->sides; k++) {
             key.of[k][groups] = 2 * groups + 1;
             start.of[k][groups + 1] = used;
         }
         groups++;
     }
-    pair dst = filled(c, (2 * (size_t)groups + 1) * (size_t)WIDTH, 2.0f);
+    each dst = filled(c, (2 * (size_t)groups + 1) * (size_t)WIDTH, 2.0f);
     for (int k = 0; k < sides(c); k++) {
         struct rp_row_groups g = {groups, key.of[k], start.of[k], source.of[k]};
         c->table[k]->row_sums(c->dev[k], dst.of[k], src.of[k], &g, WIDTH, has(s, RP_VARIANT_ADD_ROWS));
@@ -434,19 +454,19 @@ static float loss_scale(const struct ctx *c)
 CASE(softmax_xent)
 {
     long ld = WIDTH + 3;
-    pair z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
+    each z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
     struct ints labels = indices(c, (size_t)ROWS, WIDTH);
-    BOTH(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], loss_scale(c), ROWS, WIDTH,
-         s->shards ? s->shards : 1);
+    EVERY(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], loss_scale(c), ROWS, WIDTH,
+          s->shards ? s->shards : 1);
 }
 
 CASE(softmax_xent_smoothed)
 {
     long ld = WIDTH + 3;
-    pair z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
+    each z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
     struct ints labels = indices(c, (size_t)ROWS, WIDTH);
-    BOTH(softmax_xent_smoothed, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], loss_scale(c), ROWS, WIDTH,
-         0.1f);
+    EVERY(softmax_xent_smoothed, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], loss_scale(c), ROWS, WIDTH,
+          0.1f);
 }
 
 #include "ops/op_check_images.inc.h"
@@ -454,164 +474,18 @@ CASE(softmax_xent_smoothed)
 CASE(argmax_rows)
 {
     long ld = WIDTH + 3;
-    pair x = s->variant & 1 ? filled_whole(c, (size_t)ROWS * (size_t)ld) : filled(c, (size_t)ROWS * (size_t)ld, 2.0f);
+    each x = s->variant & 1 ? filled_whole(c, (size_t)ROWS * (size_t)ld) : filled(c, (size_t)ROWS * (size_t)ld, 2.0f);
     struct ints index = indices(c, (size_t)ROWS, 1);
-    BOTH(argmax_rows, index.of[k], x.of[k], ld, ROWS, WIDTH);
+    EVERY(argmax_rows, index.of[k], x.of[k], ld, ROWS, WIDTH);
 }
 
 CASE(weighted_sum)
 {
-    pair loss = filled(c, ALL, 2.0f), coef = filled(c, ALL, 0.1f), out = blank(c, 1);
-    BOTH(weighted_sum, out.of[k], loss.of[k], coef.of[k], (int)ALL);
+    each loss = filled(c, ALL, 2.0f), coef = filled(c, ALL, 0.1f), out = blank(c, 1);
+    EVERY(weighted_sum, out.of[k], loss.of[k], coef.of[k], (int)ALL);
 }
 
-CASE(add)
-{
-    pair a = filled(c, ALL, 2.0f), b = filled(c, ALL, 2.0f), dst = s->in_place ? a : blank(c, ALL);
-    BOTH(add, dst.of[k], a.of[k], b.of[k], ALL);
-}
-
-CASE(fill)
-{
-    pair dst = blank(c, ALL);
-    BOTH(fill, dst.of[k], 0.7f, ALL);
-}
-
-CASE(round_stored)
-{
-    pair src = filled(c, ALL, s->variant & 1 ? 70000.0f : 2.0f), add = filled(c, ALL, 2.0f), dst = s->in_place ? add : blank(c, ALL);
-    BOTH(round_stored, dst.of[k], src.of[k], s->in_place ? add.of[k] : NULL, ALL);
-}
-
-CASE(add_stored)
-{
-    pair a = filled(c, ALL, 2.0f), b = filled(c, ALL, 2.0f), dst = s->in_place ? a : blank(c, ALL);
-    BOTH(add_stored, dst.of[k], a.of[k], b.of[k], ALL);
-}
-
-CASE(square_sums)
-{
-    pair x = filled(c, ALL, 2.0f), out = blank(c, ALL / RP_NORM_CHUNK + 1);
-    BOTH(square_sums, out.of[k], x.of[k], 1.0f / loss_scale(c), ALL);
-}
-
-CASE(tree_sum)
-{
-    pair x = filled(c, ALL, 2.0f), out = blank(c, 1);
-    BOTH(tree_sum, out.of[k], x.of[k], ALL);
-}
-
-static struct rp_adam adam_of(const struct rp_op_shape *s)
-{
-    return (struct rp_adam){.grad_scale = 0.37f, .lr = 0.013f, .beta1 = 0.9f, .one_minus_beta1 = 0.1f, .beta2 = 0.999f,
-                            .one_minus_beta2 = 0.001f, .eps = 1e-6f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
-                            .bias_correction = has(s, RP_VARIANT_BIAS_CORRECTION), .correct1 = 1.23f, .correct2 = 3.21f};
-}
-
-CASE(adam_update)
-{
-    struct rp_adam a = adam_of(s);
-    pair w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), v = filled_positive(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
-    BOTH(adam_update, w.of[k], m.of[k], v.of[k], g.of[k], ALL, &a);
-}
-
-CASE(lamb_direction)
-{
-    struct rp_adam a = adam_of(s);
-    pair w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), v = filled_positive(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
-    BOTH(lamb_direction, g.of[k], m.of[k], v.of[k], w.of[k], ALL, &a);
-}
-
-CASE(lamb_apply)
-{
-    pair w = filled(c, ALL, 1.0f), u = filled(c, ALL, 1.0f), sums = filled_positive(c, 2, 5.0f);
-    if (has(s, RP_VARIANT_NO_WEIGHT_SUM))
-        sums.of[0][0] = sums.of[1][0] = 0.0f;
-    if (has(s, RP_VARIANT_NO_UPDATE_SUM))
-        sums.of[0][1] = sums.of[1][1] = 0.0f;
-    BOTH(lamb_apply, w.of[k], u.of[k], sums.of[k], 0.00176f, ALL);
-}
-
-CASE(sgd_update)
-{
-    struct rp_sgd a = {.grad_scale = 0.37f, .lr = 0.013f, .momentum = 0.875f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
-                       .nesterov = has(s, RP_VARIANT_NESTEROV)};
-    pair w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
-    BOTH(sgd_update, w.of[k], m.of[k], g.of[k], ALL, &a);
-}
-
-CASE(lars_update)
-{
-    struct rp_lars a = {.grad_scale = 0.37f, .lr = 0.13f, .momentum = 0.9f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
-                        .eeta = 0.001f, .eps = 1e-7f, .adapt = has(s, RP_VARIANT_ADAPT), .nesterov = has(s, RP_VARIANT_NESTEROV)};
-    pair w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), g = filled(c, ALL, 1.0f), sums = filled_positive(c, 2, 5.0f);
-    if (s->variant & 8)
-        sums.of[0][s->variant >> 4 & 1] = sums.of[1][s->variant >> 4 & 1] = 0.0f;
-    BOTH(lars_update, w.of[k], m.of[k], g.of[k], sums.of[k], ALL, &a);
-}
-
-CASE(running_update)
-{
-    pair r = filled(c, ALL, 1.0f), x = filled(c, ALL, 1.0f);
-    BOTH(running_update, r.of[k], x.of[k], 1.0003f, 0.1f, ALL);
-}
-
-CASE(init_normal)
-{
-    pair w = blank(c, ALL);
-    BOTH(init_normal, w.of[k], ALL, 0.02f, 0xfedcba9876543210ull ^ s->seed, 9, !has(s, RP_VARIANT_WHOLE_NORMAL));
-}
-
-CASE(perturb)
-{
-    struct rp_perturbation p = {
-        .seed = 0xfedcba9876543210ull ^ s->seed, .root = 300, .tensor = 9, .scale = 0x1p-15f, .parts = 1, .run = ALL};
-    pair w = filled(c, ALL, 1.0f);
-    if (has(s, RP_VARIANT_DIVIDED)) { /* element numbers of more than 32 bits */
-        p.parts = 1u << 30;
-        p.part = p.parts - 2;
-        p.run = s->width;
-    }
-    BOTH(perturb, w.of[k], ALL, &p);
-}
-
-/* NaN of unusual kinds and an infinity. */
-static void plant_nonfinite(struct ctx *c, pair x, size_t n)
-{
-    for (int i = 0; i < 3; i++) {
-        static const uint32_t bits[3] = {0xffc12345u, 0x7f800001u, 0xff800000u};
-        size_t at = draw(c) % n;
-        for (int k = 0; k < 2; k++)
-            memcpy(x.of[k] + at, &bits[i], 4);
-    }
-}
-
-CASE(digest_leaves)
-{
-    pair x = filled(c, ALL, 2.0f);
-    struct bytes leaves = blank_bytes(c, (ALL * 4 + RP_LEAF_BYTES - 1) / RP_LEAF_BYTES * 32);
-    if (has(s, RP_VARIANT_NONFINITE))
-        plant_nonfinite(c, x, ALL);
-    BOTH(digest_leaves, leaves.of[k], x.of[k], ALL);
-}
-
-CASE(find_nonfinite)
-{
-    pair x = filled(c, ALL, 2.0f);
-    struct bytes index = blank_bytes(c, sizeof(int64_t));
-    if (has(s, RP_VARIANT_NONFINITE))
-        plant_nonfinite(c, x, ALL);
-    BOTH(find_nonfinite, (int64_t *)(void *)index.of[k], x.of[k], ALL);
-}
-
-CASE(find_nonfinite_stored)
-{
-    pair x = filled(c, ALL, 2.0f);
-    struct bytes index = blank_bytes(c, sizeof(int64_t));
-    if (has(s, RP_VARIANT_NONFINITE))
-        plant_nonfinite(c, x, ALL);
-    BOTH(find_nonfinite_stored, (int64_t *)(void *)index.of[k], x.of[k], ALL);
-}
+#include "ops/op_check_whole.inc.h"
 
 static void (*const cases[RP_OP_COUNT])(struct ctx *c, const struct rp_op_shape *s) = {
 #define OP(name, types, args, names) case_##name,
@@ -619,12 +493,12 @@ static void (*const cases[RP_OP_COUNT])(struct ctx *c, const struct rp_op_shape 
 #undef OP
 };
 
-static int compare_tensors(const struct ctx *c, enum rp_op op, struct rp_err *err)
+static int compare_tensors(const struct ctx *c, int k, enum rp_op op, struct rp_err *err)
 {
     const char *name = rp_op_info[op].name;
     for (int i = 0; i < c->tensors; i++) {
         const struct tensor *t = &c->tensor[i];
-        const unsigned char *a = t->side[0], *b = t->side[1];
+        const unsigned char *a = t->side[0], *b = t->side[k];
         size_t at = 0;
         if (t->is_work || !memcmp(a, b, whole_bytes(t)))
             continue;
@@ -647,39 +521,71 @@ static int compare_tensors(const struct ctx *c, enum rp_op op, struct rp_err *er
 
 static void give_back(const struct ctx *c, const struct tensor *t)
 {
-    free(t->side[0]);
-    if (t->foreign)
-        c->memory->give(c->dev[1], t->side[1]);
-    else
-        free(t->side[1]);
+    for (int k = 0; k < c->sides; k++)
+        if (t->is_foreign[k])
+            c->memory->give(c->dev[k], t->side[k]);
+        else
+            free(t->side[k]);
+}
+
+/* Of the device of side k. */
+static int result_of(const struct ctx *c, int k, enum rp_op op, struct rp_err *err)
+{
+    if (c->failed.code != RP_OK) {
+        *err = c->failed;
+        return rp_wrap(err, "%s", rp_op_info[op].name);
+    }
+    if (compare_tensors(c, k, op, err) < 0)
+        return -1;
+    return c->has_overrun[k] ? rp_fail(err, RP_MISMATCH, "%s: an element outside of a stored tensor was written", rp_op_info[op].name) : 0;
+}
+
+/* The devices of c with the reference; err: one for each. */
+static int compare(struct ctx *c, enum rp_op op, const struct rp_op_shape *s, struct rp_err *err)
+{
+    struct rp_dev reference = {.op = &rp_reference_ops, .numerics = c->dev[1]->numerics};
+    struct rp_ops table[SIDES];
+    int failed = 0;
+    c->table[0] = reference.op;
+    c->dev[0] = &reference;
+    c->shape = s;
+    c->seed = s->seed * 64 + (uint64_t)op;
+    comparing = c;
+    for (int k = 0; is_narrow(c) && k < c->sides; k++) {
+        c->own[k] = c->table[k];
+        table[k] = *c->own[k];
+        stored_rows_of(&table[k]);
+        c->table[k] = &table[k];
+    }
+    cases[op](c, s);
+    comparing = NULL;
+    for (int k = 1; c->memory && c->failed.code == RP_OK && k < c->sides; k++)
+        (void)!c->memory->wait(c->dev[k], &c->failed);
+    for (int k = 1; k < c->sides; k++) {
+        err[k - 1].code = RP_OK;
+        failed += result_of(c, k, op, &err[k - 1]) < 0;
+    }
+    for (int i = 0; i < c->tensors; i++)
+        give_back(c, &c->tensor[i]);
+    return failed;
 }
 
 int rp_ops_compare(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
                    const struct rp_op_shape *s, struct rp_err *err)
 {
-    struct rp_dev reference = {.op = &rp_reference_ops, .numerics = dev->numerics};
-    struct ctx c = {.table = {&rp_reference_ops, ops}, .dev = {&reference, dev}, .memory = memory, .shape = s,
-                    .seed = s->seed * 64 + (uint64_t)op};
-    struct rp_ops table[2] = {rp_reference_ops, *ops};
-    comparing = &c;
-    if (is_narrow(&c))
-        for (int k = 0; k < 2; k++) {
-            c.own[k] = c.table[k];
-            stored_rows_of(&table[k]);
-            c.table[k] = &table[k];
-        }
-    cases[op](&c, s);
-    comparing = NULL;
-    int r = c.failed.code == RP_OK && memory ? memory->wait(dev, &c.failed) : 0;
-    if (c.failed.code != RP_OK) {
-        *err = c.failed;
-        r = rp_wrap(err, "%s", rp_op_info[op].name);
+    struct ctx c = {.sides = 2, .table = {NULL, ops}, .dev = {NULL, dev}, .memory = memory};
+    return compare(&c, op, s, err) ? -1 : 0;
+}
+
+int rp_ops_compare_all(const struct rp_op_memory *memory, struct rp_dev *const *dev, int n, enum rp_op op,
+                       const struct rp_op_shape *s, struct rp_err *err)
+{
+    struct ctx c = {.sides = 1 + n, .memory = memory};
+    RP_BUG_IF(n < 1 || n > RP_OP_DEVICES);
+    for (int i = 0; i < n; i++) {
+        RP_BUG_IF(dev[i]->numerics != dev[0]->numerics || dev[i]->stored_bytes != dev[0]->stored_bytes);
+        c.table[i + 1] = dev[i]->op;
+        c.dev[i + 1] = dev[i];
     }
-    if (r == 0)
-        r = compare_tensors(&c, op, err);
-    if (r == 0 && c.has_overrun)
-        r = rp_fail(err, RP_MISMATCH, "%s: an element outside of a stored tensor was written", rp_op_info[op].name);
-    for (int i = 0; i < c.tensors; i++)
-        give_back(&c, &c.tensor[i]);
-    return r;
+    return compare(&c, op, s, err);
 }

@@ -8,8 +8,9 @@ static struct ints first_keys(struct ctx *c, const struct rp_op_shape *s)
     for (int i = 0; i < s->batch * s->seq; i++) {
         uint32_t word = draw(c);
         int start = i % s->seq == 0 || word % (i / 7 % 2 ? 5 : 61) == 0;
-        first.of[0][i] = first.of[1][i] = start ? i % s->seq : first.of[0][i - 1];
+        first.of[0][i] = start ? i % s->seq : first.of[0][i - 1];
     }
+    SHARE(first, s->batch * s->seq);
     return first;
 }
 
@@ -32,8 +33,7 @@ CASE(attention_forward)
 {
     size_t rows = (size_t)s->batch * (size_t)s->seq, width = (size_t)s->heads * (size_t)s->head_dim;
     size_t head_rows = rows * (size_t)s->heads;
-    pair qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows),
-         inv = blank(c, head_rows);
+    each qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
     struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
     struct ints first = first_keys(c, s);
     for (int k = 0; k < sides(c); k++) {
@@ -46,14 +46,14 @@ CASE(attention_backward)
 {
     size_t rows = (size_t)s->batch * (size_t)s->seq, width = (size_t)s->heads * (size_t)s->head_dim;
     size_t head_rows = rows * (size_t)s->heads;
-    pair qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows),
-         inv = blank(c, head_rows);
-    pair d_o = filled(c, rows * width, 1.0f), dqkv = blank(c, rows * 3 * width), dbias = blank(c, 3 * width);
+    each qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
+    each d_o = filled(c, rows * width, 1.0f), dqkv = blank(c, rows * 3 * width), dbias = blank(c, 3 * width);
     struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
     struct ints first = first_keys(c, s);
     for (size_t r = 0; has(s, RP_VARIANT_NO_LAST_GRADIENTS) && r < rows; r++)
         for (size_t j = 0; r % (size_t)s->seq >= (size_t)(s->seq + 1) / 2 && j < width; j++)
-            d_o.of[0][r * width + j] = d_o.of[1][r * width + j] = j % 3 ? 0.0f : -0.0f;
+            d_o.of[0][r * width + j] = j % 3 ? 0.0f : -0.0f;
+    SHARE(d_o, rows * width);
     for (int k = 0; k < sides(c); k++) {
         struct rp_attention a = attention_of(s, keys.of[k], first.of[k]);
         const struct rp_attention_grad g = {.a = &a, .d_o = d_o.of[k], .qkv = qkv.of[k], .o = o.of[k],

@@ -24,16 +24,17 @@ static _Thread_local struct ctx *comparing;
 static struct stored_call stored_begin(struct rp_dev *dev)
 {
     struct ctx *c = comparing;
-    const int side = dev == c->dev[1];
-    return (struct stored_call){
-        .ops = c->own[side], .dev = dev, .c = c, .side = side, .format = rp_arithmetic_of(dev->numerics)->format};
+    int side = 0;
+    while (c->dev[side] != dev)
+        side++;
+    return (struct stored_call){.ops = c->own[side], .dev = dev, .c = c, .side = side, .format = rp_arithmetic_of(dev->numerics)->format};
 }
 
-static uint16_t *stored_block(struct ctx *c, size_t bytes, int *foreign)
+static uint16_t *stored_block(struct ctx *c, struct rp_dev *dev, size_t bytes, int *foreign)
 {
     void *p = NULL;
     if (c->memory && c->failed.code == RP_OK)
-        p = c->memory->take(c->dev[1], bytes, &c->failed);
+        p = c->memory->take(dev, bytes, &c->failed);
     *foreign = p != NULL;
     if (!p)
         p = aligned_alloc(64, bytes);
@@ -61,35 +62,34 @@ static void *stored_tensor(struct stored_call *w, const void *at, size_t n, int 
         w->tensor[w->tensors++].at = x;
         w->tensor[i].n = n;
         w->tensor[i].low = NULL;
-        if (w->side == 1) {
-            w->tensor[i].block = stored_block(w->c, stored_bytes(w->c, n), &w->tensor[i].foreign);
+        if (w->side > 0) {
+            w->tensor[i].block = stored_block(w->c, w->dev, stored_bytes(w->c, n), &w->tensor[i].foreign);
             w->tensor[i].low = w->tensor[i].block + STORED_GUARD + w->c->shape->offset;
         }
         for (size_t k = 0; k < n; k++) {
             const uint16_t low = rp_low_of(w->format, r_bits(x[k]));
             x[k] = r_float(rp_low_value(w->format, low));
-            if (w->side == 1)
+            if (w->side > 0)
                 w->tensor[i].low[k] = low;
         }
     }
-    return w->side == 1 ? (void *)w->tensor[i].low : (void *)w->tensor[i].at;
+    return w->side > 0 ? (void *)w->tensor[i].low : (void *)w->tensor[i].at;
 }
 
 static void stored_end(struct stored_call *w)
 {
     struct ctx *c = w->c;
-    if (w->side == 1 && c->memory && c->failed.code == RP_OK)
+    if (w->side > 0 && c->memory && c->failed.code == RP_OK)
         (void)!c->memory->wait(w->dev, &c->failed);
-    for (int i = 0; i < w->tensors && w->side == 1; i++) {
-        const size_t all = stored_bytes(c, w->tensor[i].n) / sizeof(uint16_t),
-                     first = STORED_GUARD + (size_t)c->shape->offset;
+    for (int i = 0; i < w->tensors && w->side > 0; i++) {
+        const size_t all = stored_bytes(c, w->tensor[i].n) / sizeof(uint16_t), first = STORED_GUARD + (size_t)c->shape->offset;
         for (size_t k = 0; k < all; k++)
             if (k >= first && k < first + w->tensor[i].n)
                 w->tensor[i].at[k - first] = r_float(rp_low_value(w->format, w->tensor[i].block[k]));
             else if (w->tensor[i].block[k] != 0x5a5a)
-                c->has_overrun = 1;
+                c->has_overrun[w->side] = 1;
         if (w->tensor[i].foreign)
-            c->memory->give(c->dev[1], w->tensor[i].block);
+            c->memory->give(w->dev, w->tensor[i].block);
         else
             free(w->tensor[i].block);
     }
