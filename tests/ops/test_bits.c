@@ -28,26 +28,44 @@ static int is_pool(int op)
     return op == RP_OP_maxpool_forward || op == RP_OP_maxpool_backward;
 }
 
-/* At most a few messages per operation; the rest is counted. */
-static void compare(struct rp_dev *dev, int isa, int threads, int op, const struct rp_op_shape *s, int *failed)
+/* The instruction sets with which a case is compared: its definition is computed once for all of them. */
+struct devices {
+    int threads, n;
+    enum rp_isa isa[RP_ISA_COUNT];
+    struct rp_dev *dev[RP_ISA_COUNT];
+};
+static int cases[RP_ISA_COUNT];
+
+static void add(struct devices *d, int isa)
 {
-    struct rp_err e = {0};
-    if (rp_ops_compare(NULL, dev->op, dev, (enum rp_op)op, s, &e) == 0)
+    struct rp_dev *dev = device((enum rp_isa)isa, d->threads);
+    if (!dev)
         return;
-    if (++*failed <= 3)
-        CHECK(0,
-              "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, image %dx%dx%dx%d to "
-              "%dx%dx%d, window %dx%d/%d, dropout %g, variant %u, offset %d, small %d%s: %s",
-              rp_isa_name((enum rp_isa)isa), threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads,
-              s->head_dim, s->conv.batch, s->conv.in_h, s->conv.in_w, s->conv.in_c, s->conv.out_h, s->conv.out_w,
-              s->conv.out_c, s->conv.kernel_h, s->conv.kernel_w, s->conv.stride, (double)s->dropout, s->variant,
-              s->offset, s->small, s->in_place ? ", in place" : "", e.msg);
+    cases[isa]++;
+    d->isa[d->n] = (enum rp_isa)isa;
+    d->dev[d->n++] = dev;
+}
+
+/* At most a few messages per operation; the rest is counted. */
+static void compare(const struct devices *d, int op, const struct rp_op_shape *s, int *failed)
+{
+    struct rp_err e[RP_ISA_COUNT];
+    if (d->n == 0 || rp_ops_compare_all(NULL, d->dev, d->n, (enum rp_op)op, s, e) == 0)
+        return;
+    for (int i = 0; i < d->n; i++)
+        if (e[i].code != RP_OK && ++*failed <= 3)
+            CHECK(0, "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, image %dx%dx%dx%d to %dx%dx%d, "
+                  "window %dx%d/%d, dropout %g, variant %u, offset %d, small %d%s: %s",
+                  rp_isa_name(d->isa[i]), d->threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads, s->head_dim,
+                  s->conv.batch, s->conv.in_h, s->conv.in_w, s->conv.in_c, s->conv.out_h, s->conv.out_w, s->conv.out_c,
+                  s->conv.kernel_h, s->conv.kernel_w, s->conv.stride, (double)s->dropout, s->variant, s->offset, s->small,
+                  s->in_place ? ", in place" : "", e[i].msg);
 }
 
 /* Each size with each instruction set and two of the thread counts, with LONG=1 all; threads, dropout, placement and
  * the other choices change from case to case, and every thread count meets every size over the instruction sets and the
  * operations. */
-static void rows_of(int isa, int op, int *cases, int *failed)
+static void rows_of(int op, int *failed)
 {
     for (int r = 0; r < COUNT(row_counts); r++)
         for (int w = 0; w < COUNT(widths); w++)
@@ -66,13 +84,15 @@ static void rows_of(int isa, int op, int *cases, int *failed)
                                                   : widths[w] % 3 == 0 ? 3
                                                                        : 1,
                                         .seed = mix};
-                struct rp_dev *dev = device((enum rp_isa)isa, thread_counts[t]);
-                if ((r + w + t / 2 + isa) % 2 && !tap_long())
-                    continue;
-                if (isa == RP_ISA_scalar && (t > 1 || (op == RP_OP_gemm && w > 4)))
-                    continue; /* slow: the library's fmaf */
-                ++*cases;
-                compare(dev, isa, thread_counts[t], op, &s, failed);
+                struct devices d = {.threads = thread_counts[t]};
+                for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+                    if ((r + w + t / 2 + isa) % 2 && !tap_long())
+                        continue;
+                    if (isa == RP_ISA_scalar && (t > 1 || (op == RP_OP_gemm && w > 4)))
+                        continue; /* slow: the library's fmaf */
+                    add(&d, isa);
+                }
+                compare(&d, op, &s, failed);
             }
 }
 
@@ -84,7 +104,7 @@ static int repeats_another(unsigned variant)
                : variant & RP_VARIANT_DOCUMENTS;
 }
 
-static void attention_of(int isa, int op, int *cases, int *failed)
+static void attention_of(int op, int *failed)
 {
     static const struct {
         int batch, seq, heads, dim;
@@ -93,23 +113,20 @@ static void attention_of(int isa, int op, int *cases, int *failed)
                  {1, 192, 1, 5},  {1, 512, 1, 64}, {1, 301, 1, 33}};
     for (int i = 0; i < COUNT(sizes); i++)
         for (unsigned variant = 0; variant < 32; variant++) { /* from 8 on causal, from 24 on with documents */
-            int threads = thread_counts[(variant + (unsigned)i) % 4];
-            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads,
-                                    .head_dim = sizes[i].dim, .dropout = dropouts[(variant + (unsigned)i) % 3],
-                                    .variant = variant, .offset = variant % 3 == 2, .small = variant % 4 == 1,
-                                    .seed = variant};
-            if (repeats_another(variant) || (sizes[i].seq > 150 && variant % 4 != (isa == RP_ISA_scalar ? 4u
-                                                                                   : variant < 8 ? (unsigned)i % 4
-                                                                                                 : 0)))
-                continue;
-            ++*cases;
-            compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
+            struct devices d = {.threads = thread_counts[(variant + (unsigned)i) % 4]};
+            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
+                                    .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .offset = variant % 3 == 2,
+                                    .small = variant % 4 == 1, .seed = variant};
+            for (int isa = 0; isa < RP_ISA_COUNT && !repeats_another(variant); isa++)
+                if (sizes[i].seq <= 150 || (isa != RP_ISA_scalar && variant % 4 == (variant < 8 ? (unsigned)i % 4 : 0)))
+                    add(&d, isa);
+            compare(&d, op, &s, failed);
         }
 }
 
-/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; documents that begin at and between
- * them; a causal sequence of 8192 tokens. */
-static void long_attention_of(int isa, int op, int *cases, int *failed)
+/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; documents that begin at and between them; a causal
+ * sequence of 8192 tokens. */
+static void long_attention_of(int op, int *failed)
 {
     static const struct {
         int batch, seq, heads, dim;
@@ -120,16 +137,16 @@ static void long_attention_of(int isa, int op, int *cases, int *failed)
                  {1, 2048, 1, 1, 0x11001100}, {1, 8192, 1, 1, 0x0100}};
     for (int i = 0; i < COUNT(sizes); i++)
         for (unsigned variant = 0; variant < 32; variant++) {
-            int threads = thread_counts[(variant / 4 + (unsigned)i) % 4];
-            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads,
-                                    .head_dim = sizes[i].dim, .dropout = dropouts[(variant / 2 + (unsigned)i) % 3],
-                                    .variant = variant, .seed = variant};
-            if (!(sizes[i].variants >> variant & 1) ||
-                (sizes[i].seq > 2048 && (isa != RP_ISA_avx512 || op == RP_OP_attention_forward)) ||
-                (sizes[i].seq > 300 && isa == RP_ISA_scalar) || repeats_another(variant))
+            struct devices d = {.threads = thread_counts[(variant / 4 + (unsigned)i) % 4]};
+            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
+                                    .dropout = dropouts[(variant / 2 + (unsigned)i) % 3], .variant = variant, .seed = variant};
+            if (!(sizes[i].variants >> variant & 1) || repeats_another(variant))
                 continue;
-            ++*cases;
-            compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
+            for (int isa = 0; isa < RP_ISA_COUNT; isa++)
+                if (!(sizes[i].seq > 2048 && (isa != RP_ISA_avx512 || op == RP_OP_attention_forward)) &&
+                    !(sizes[i].seq > 300 && isa == RP_ISA_scalar))
+                    add(&d, isa);
+            compare(&d, op, &s, failed);
         }
 }
 
@@ -206,20 +223,20 @@ static const struct rp_conv pools[] = {
 };
 #undef CONV
 
-static void convs_of(int isa, int op, int *cases, int *failed)
+static void convs_of(int op, int *failed)
 {
     const int pool = is_pool(op);
     for (int i = 0; i < (pool ? COUNT(pools) : COUNT(convs)); i++)
         for (unsigned k = 0; k < 3; k++) {
-            const int big = pool ? 0 : convs[i].big, threads = 1 + (int)((unsigned)i * 3 + k + (unsigned)op) % 5;
+            struct devices d = {.threads = 1 + (int)((unsigned)i * 3 + k + (unsigned)op) % 5};
+            const int big = pool ? 0 : convs[i].big;
             const unsigned mix = k + (unsigned)i;
             struct rp_op_shape s = {.conv = pool ? pools[i] : convs[i].conv, .variant = mix, .in_place = mix >> 1 & 1,
-                                    .offset = mix % 5 == 3, .small = !big && mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0,
-                                    .seed = mix};
-            if ((big && k != (unsigned)isa % 3) || (isa == RP_ISA_scalar && (big || k)))
-                continue; /* slow: the definition, and the library's fmaf */
-            ++*cases;
-            compare(device((enum rp_isa)isa, threads), isa, threads, op, &s, failed);
+                                    .offset = mix % 5 == 3, .small = !big && mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0, .seed = mix};
+            for (int isa = 0; isa < RP_ISA_COUNT; isa++)
+                if (!(big && k != (unsigned)isa % 3) && !(isa == RP_ISA_scalar && (big || k)))
+                    add(&d, isa); /* the others are slow: the definition, and the library's fmaf */
+            compare(&d, op, &s, failed);
         }
 }
 
@@ -229,10 +246,12 @@ TEST(large_batch_norms)
     static const enum rp_op ops[] = {RP_OP_batchnorm_forward, RP_OP_batchnorm_apply, RP_OP_batchnorm_backward};
     int failed = 0;
     for (int isa = 0; isa < RP_ISA_COUNT; isa++)
-        for (int i = 0; i < COUNT(ops) && isa != RP_ISA_scalar && rp_isa_usable((enum rp_isa)isa); i++) {
+        for (int i = 0; i < COUNT(ops) && isa != RP_ISA_scalar; i++) {
+            struct devices d = {.threads = 2};
             struct rp_op_shape s = {.rows = 4100, .width = 1024, .variant = RP_VARIANT_RELU | RP_VARIANT_ADD_INPUT,
                                     .in_place = isa & 1};
-            compare(device((enum rp_isa)isa, 2), isa, 2, (int)ops[i], &s, &failed);
+            add(&d, isa);
+            compare(&d, (int)ops[i], &s, &failed);
         }
     CHECK(!failed, "%d cases differ", failed);
 }
@@ -271,34 +290,31 @@ TEST(infinite_weight)
     }
 }
 
-static void all_of(enum rp_isa isa)
+TEST(every_instruction_set)
 {
-    int cases = 0;
-    if (!rp_isa_usable(isa))
-        SKIP("this CPU lacks the instruction set");
+    memset(cases, 0, sizeof cases);
     for (int op = 0; op < RP_OP_COUNT; op++) {
         int failed = 0;
         struct timespec a, b;
         clock_gettime(CLOCK_MONOTONIC, &a);
         if (of_attention(op)) {
-            attention_of(isa, op, &cases, &failed);
-            long_attention_of(isa, op, &cases, &failed);
+            attention_of(op, &failed);
+            long_attention_of(op, &failed);
         } else if (rp_op_is_conv((enum rp_op)op)) {
-            convs_of(isa, op, &cases, &failed);
+            convs_of(op, &failed);
         } else {
-            rows_of(isa, op, &cases, &failed);
+            rows_of(op, &failed);
         }
         clock_gettime(CLOCK_MONOTONIC, &b);
         double seconds = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
         if (failed || seconds > 1)
             printf("# %s: %d cases differ, %.1f s\n", rp_op_info[op].name, failed, seconds);
     }
-    printf("# %d cases\n", cases);
-}
-
-TEST(scalar)
-{
-    all_of(RP_ISA_scalar);
+    for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
+        CHECK((cases[isa] > 1000) == rp_isa_usable((enum rp_isa)isa), "%s: %d cases", rp_isa_name((enum rp_isa)isa), cases[isa]);
+        if (cases[isa])
+            printf("# %s: %d cases\n", rp_isa_name((enum rp_isa)isa), cases[isa]);
+    }
 }
 
 #if defined __x86_64__
@@ -325,21 +341,6 @@ TEST(scalar_without_fma)
             CHECK(rp_ops_compare(NULL, &rp_cpu_ops_scalar, dev, (enum rp_op)op, &s, &e) == 0, "variant %u: %s", variant,
                   e.msg);
         }
-}
-
-TEST(avx2)
-{
-    all_of(RP_ISA_avx2);
-}
-
-TEST(avx512)
-{
-    all_of(RP_ISA_avx512);
-}
-#else
-TEST(neon)
-{
-    all_of(RP_ISA_neon);
 }
 #endif
 
@@ -382,12 +383,12 @@ TEST(large_tensors)
                                 RP_OP_add,         RP_OP_fill,           RP_OP_square_sums,    RP_OP_tree_sum,
                                 RP_OP_adam_update, RP_OP_lamb_direction, RP_OP_lamb_apply,     RP_OP_init_normal,
                                 RP_OP_perturb,     RP_OP_digest_leaves,  RP_OP_find_nonfinite, RP_OP_weighted_sum};
-    for (int i = 0; i < COUNT(whole); i++)
-        for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
-            struct rp_op_shape s = {.rows = 331, .width = 301, .variant = (unsigned)i, .seed = 77};
-            struct rp_dev *dev = device((enum rp_isa)isa, 3);
-            int failed = 0;
-            if (dev)
-                compare(dev, isa, 3, whole[i], &s, &failed);
-        }
+    for (int i = 0; i < COUNT(whole); i++) {
+        struct devices d = {.threads = 3};
+        struct rp_op_shape s = {.rows = 331, .width = 301, .variant = (unsigned)i, .seed = 77};
+        int failed = 0;
+        for (int isa = 0; isa < RP_ISA_COUNT; isa++)
+            add(&d, isa);
+        compare(&d, whole[i], &s, &failed);
+    }
 }
