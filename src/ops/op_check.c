@@ -33,6 +33,7 @@ struct ctx {
     struct rp_err failed;              /* of memory->take() */
     const struct rp_op_shape *shape;
     uint64_t seed, drawn;
+    uint32_t word[4];                  /* of the block that is being drawn */
     struct tensor tensor[TENSORS];
     int tensors;
     const struct rp_ops *own[SIDES];   /* what is called with converted tensors */
@@ -47,9 +48,11 @@ typedef struct {
 
 static uint32_t draw(struct ctx *c)
 {
-    uint32_t x[4] = {(uint32_t)c->drawn++, 0, 0, 0};
-    rp_philox(x, c->seed);
-    return x[0];
+    if (c->drawn % 4 == 0) {
+        memcpy(c->word, (uint32_t[4]){(uint32_t)(c->drawn / 4)}, sizeof c->word);
+        rp_philox(c->word, c->seed);
+    }
+    return c->word[c->drawn++ % 4];
 }
 
 /* Uniform in (-scale, scale), 24 significant bits: operations on such values are not exact by chance. */
