@@ -238,14 +238,15 @@ static void compare_wgmma(int is_short)
     CHECK(rp_cuda_of(dev)->more != NULL, "there is no image for sm_90a");
 }
 
-/* Machine code, or compute_90 as test_device_code reads it: what ships has machine code for it. */
+/* Machine code, or PTX: without PTX_DIR compute_90 as test_device_code reads it, because what ships has machine code for it. */
 TEST(wgmma_has_the_bits_of_the_reference)
 {
-    const char *library = getenv("RP_SHIM_LIBRARY"), *build = getenv("BUILD"), *sass = getenv("SASS_DIR");
-    const int is_sass = library && strstr(library, "/sass/") && sass;
+    const char *library = getenv("RP_SHIM_LIBRARY"), *build = getenv("BUILD");
+    const int is_sass = library && strstr(library, "/sass/") && getenv("SASS_DIR");
+    const char *named = getenv(is_sass ? "SASS_DIR" : "PTX_DIR");
     char ptx[512], code[512], more[520];
     snprintf(ptx, sizeof ptx, "%s/gpu/checked/compute_90", build ? build : "build");
-    snprintf(code, sizeof code, "%s", is_sass ? sass : ptx);
+    snprintf(code, sizeof code, "%s", named ? named : ptx);
     snprintf(more, sizeof more, "%sa", code);
     if (!is_sass && (!library || !strstr(library, "/ptx/")))
         SKIP("executes compiled code");
@@ -253,6 +254,5 @@ TEST(wgmma_has_the_bits_of_the_reference)
         SKIP("there is no code for sm_90a (ARCHS)");
     for (int n = 0; n < RP_NUMERICS_COUNT; n++)
         if (rp_is_mixed((enum rp_numerics)n) && rp_cuda_has_arithmetic(90, (enum rp_numerics)n))
-            compare_family(90, (enum rp_numerics)n, is_sass || getenv("PTX_DIR") ? NULL : ptx, !tap_long(),
-                           compare_wgmma);
+            compare_family(90, (enum rp_numerics)n, named ? NULL : ptx, !tap_long(), compare_wgmma);
 }
