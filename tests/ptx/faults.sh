@@ -1,6 +1,6 @@
 #!/bin/bash
 # Executing PTX finds faults: each is one change of one source, or of the compiler's flags, compiled as everything else is. The fault "none" is
-# none and has to pass. LONG=1: more of them.
+# none and has to pass. LONG=1: more of them; else that these can still be planted.
 # timeout: 600
 . "$TEST_DIR/common.inc"
 cuda=$("$TOP/env/fetch-cuda.sh" --dir "${DEPS_DIR:-$BUILD/deps}")
@@ -18,6 +18,9 @@ replace() { # FILE OLD NEW: the first place where it is
 fault() { # NAME WHAT-IS-REPORTED UNIT FILE OLD NEW FLAGS OPERATIONS VARIABLE=VALUE...
     local name=$1 report=$2 unit=$3 file=$4 old=$5 new=$6 use=$7 operations=$8 status=0
     shift 8
+    cp "$TOP/src/backend/cuda/$file" "tree/src/backend/cuda/$file"
+    [ "$old" = "$new" ] || replace "tree/src/backend/cuda/$file" "$old" "$new"
+    [ -n "$is_run" ] || return 0
     local from=gpu/device/compute_90 arch=compute_90 to=ptx/$unit capability=80
     rm -rf ptx ptxa && mkdir ptx ptxa
     [ "$unit" != gemm16_wgmma ] || from=gpu/checked/compute_90 arch=compute_90a to=ptxa/$unit capability=90
@@ -25,15 +28,13 @@ fault() { # NAME WHAT-IS-REPORTED UNIT FILE OLD NEW FLAGS OPERATIONS VARIABLE=VA
         case ${f##*/} in *.*) ;; *) ln -s "$f" ptx/ ;; esac
     done
     rm -f "ptx/$unit"
-    cp "$TOP/src/backend/cuda/$file" "tree/src/backend/cuda/$file"
-    [ "$old" = "$new" ] || replace "tree/src/backend/cuda/$file" "$old" "$new"
     # shellcheck disable=SC2086 # words
     (cd tree && "$BUILD/gpu/nvrtc" "$cuda/lib/libnvrtc.so.12" "$arch" "src/backend/cuda/$unit.cu" "../$to" $use) >compiled.txt 2>&1 ||
         fail "$name does not compile: $(tail -n 3 compiled.txt)"
     cp "$TOP/src/backend/cuda/$file" "tree/src/backend/cuda/$file"
     # shellcheck disable=SC2086 # words
-    (cd "$TOP" && env PTX_STRICT=0 PTX_DIR="$OLDPWD/ptx" SHIM_CAPABILITY="$capability" OPS="$operations" "$@" timeout 300 \
-        "$BUILD/native/tests/cuda/"${TEST:-test_cuda_ops}) >run.txt 2>&1 || status=$?
+    (cd "$TOP" && env TAP_FIRST=1 LONG=0 PTX_STRICT=0 PTX_DIR="$OLDPWD/ptx" SHIM_CAPABILITY="$capability" OPS="$operations" "$@" \
+        timeout 300 "$BUILD/native/tests/cuda/"${TEST:-test_cuda_ops}) >run.txt 2>&1 || status=$?
     if [ "$name" = none ]; then
         [ $status = 0 ] || { tail -n 20 run.txt >&2 && fail "without a fault something is found"; }
         return
@@ -43,11 +44,13 @@ fault() { # NAME WHAT-IS-REPORTED UNIT FILE OLD NEW FLAGS OPERATIONS VARIABLE=VA
     echo "$name: $(grep -m 1 -e "$report" run.txt | cut -c 1-200)"
 }
 same='RP_DEVICE int rp_lane(void)'
+element='element [0-9]* is'
+is_run=1
 fault none - rows lanes.cuh "$same" "$same" "$flags" "layernorm_forward residual_layernorm_forward row_sums"
-fault index differ optim tree.cuh 'tile[lane * (columns + 1) + warp]' 'tile[lane * (columns + 1) + warp + 1]' "$flags" tree_sum
+fault index "$element" optim tree.cuh 'tile[lane * (columns + 1) + warp]' 'tile[lane * (columns + 1) + warp + 1]' "$flags" tree_sum
 fault bounds 'of shared memory of' optim tree.cuh 'stack[top++ * columns] = v;' 'stack[(top++ + 4096) * columns] = v;' "$flags" tree_sum
 fault contraction 'unknown instruction' rows rows.cu "$same" "$same" "${flags/-fmad=false/-fmad=true}" layernorm_backward
-fault arguments differ optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'float lr, grad_scale, beta1' "$flags" adam_update
+fault arguments "$element" optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'float lr, grad_scale, beta1' "$flags" adam_update
 fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
 mixed() { # UNIT NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of mixed precision
     local unit=$1 name=$2 report=$3 file=$4 old=$5 new=$6
@@ -69,15 +72,15 @@ wgmma parity '\(nothing orders them\|are complete, and this thread\|waits for ev
 product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f,'
 mixed attention16 rescale differ attention16_forward.cuh 'factor[i >> 1 & 1];' 'factor[0];'
 stored() { # NAME UNIT FILE OPERATIONS OLD NEW: of stored tensors
-    TEST=test_cuda_stored fault "$1" differ "$2" "$3" "$5" "$6" "$flags" "$4" STORED=80
+    TEST=test_cuda_stored fault "$1" "$element" "$2" "$3" "$5" "$6" "$flags" "$4" STORED=80
 }
 stored truncated whole_bf16 stored.cuh add_stored 'asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));' \
     'bits = (uint16_t)(__float_as_uint(x) >> 16);'
-[ "${LONG:-0}" != 0 ] || exit 0
-fault wait differ gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
+[ "${LONG:-0}" != 0 ] || is_run=
+fault wait "$element" gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
 product k-halves differ tensor_core.cuh '2 * slice + (lane >> 4)' '2 * slice + 1 - (lane >> 4)'
-product bias differ gemm16.cuh '    if (g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
-    if (g->bias) {'
+product bias differ gemm16.cuh '    if (gather == GEMM16_MATRIX && g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
+    if (gather == GEMM16_MATRIX && g->bias) {'
 mixed conv16 padding differ conv16.cuh ' && t.c < v->depth' ''
 fault release 'nothing orders them' gemm device.h st.release.gpu.u32 st.relaxed.gpu.u32 "$flags" gemm RP_CUDA_GEMM=rotate PTX_RACES=1
 fault fence 'nothing orders them' gemm device.h 'asm volatile("fence.acq_rel.gpu;" ::: "memory");' ';' "$flags" gemm \
@@ -136,7 +139,7 @@ product tree differ gemm16.cu 'if (g->in_tree) {
                 gemm16_count'
 product stage 'nothing orders them' gemm16.cuh '__syncthreads(); /* stage n is complete, and the one before has been read */' ';' PTX_RACES=1
 product copies differ gemm16.cuh 'rp_copy_wait(GEMM16_STAGES - 2)' 'rp_copy_wait(GEMM16_STAGES - 1)'
-fault lane differ rows lanes.cuh '__shfl_xor_sync(RP_ALL_LANES, give, 8)' '__shfl_xor_sync(RP_ALL_LANES, give, 4)' "$flags" layernorm_forward
+fault lane "$element" rows lanes.cuh '__shfl_xor_sync(RP_ALL_LANES, give, 8)' '__shfl_xor_sync(RP_ALL_LANES, give, 4)' "$flags" layernorm_forward
 fault size 'the host gives' whole kernels.h 'const float *a, *b;
     size_t n;' 'const float *a, *b;
     int n;' "$flags" add
