@@ -13,14 +13,16 @@ static la_ssize_t on_write(struct archive *a, void *arg, const void *data, size_
 
 /* Settings are spelled out, so that a library's default that changes does not change the bytes. */
 static const struct {
-    const char *ending, *filter, *options;
+    const char *ending;
+    int (*add)(struct archive *);
+    const char *options;
 } compressions[] = {
     {".tar", NULL, NULL},
-    {".tar.gz", "gzip", "gzip:compression-level=9,gzip:!timestamp"},
-    {".tar.xz", "xz", "xz:compression-level=9,xz:threads=1"},
-    {".tar.zst", "zstd", "zstd:compression-level=19"},
-    {".tar.bz2", "bzip2", "bzip2:compression-level=9"},
-    {".tar.lz4", "lz4", "lz4:compression-level=9"},
+    {".tar.gz", archive_write_add_filter_gzip, "gzip:compression-level=9,gzip:!timestamp"},
+    {".tar.xz", archive_write_add_filter_xz, "xz:compression-level=9,xz:threads=1"},
+    {".tar.zst", archive_write_add_filter_zstd, "zstd:compression-level=19"},
+    {".tar.bz2", archive_write_add_filter_bzip2, "bzip2:compression-level=9"},
+    {".tar.lz4", archive_write_add_filter_lz4, "lz4:compression-level=9"},
 };
 
 static int choose(struct archive *a, const char *path, struct rp_err *err)
@@ -30,9 +32,9 @@ static int choose(struct archive *a, const char *path, struct rp_err *err)
         size_t m = strlen(compressions[i].ending);
         if (n <= m || strcmp(path + n - m, compressions[i].ending) != 0)
             continue;
-        if (!compressions[i].filter)
+        if (!compressions[i].add)
             return 0;
-        if (archive_write_add_filter_by_name(a, compressions[i].filter) != ARCHIVE_OK ||
+        if (compressions[i].add(a) != ARCHIVE_OK ||
             archive_write_set_options(a, compressions[i].options) != ARCHIVE_OK)
             return rp_fail(err, RP_UNAVAILABLE, "cannot compress '%s': %s", path, archive_error_string(a));
         return 0;
