@@ -23,8 +23,8 @@ struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_
  * itself failed, in the case that the last begin() named, and nothing after it was compared. */
 int rp_ops_selftest_device(struct rp_dev *dev, const char *isa, const struct rp_case_watch *progress, json_t *report,
                            struct rp_err *err) rp_must_check;
-/* The same for up to RP_OP_DEVICES devices of one backend and arithmetic, case by case: the definition is computed once for
- * all of them. Returns how many have an error. */
+/* The same for up to RP_OP_DEVICES devices of one backend and arithmetic, case by case: the definition is computed once
+ * for all of them. Returns how many have an error. */
 struct rp_tested {
     struct rp_dev *dev;
     const char *isa;

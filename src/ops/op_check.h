@@ -1,9 +1,10 @@
 /* Compares devices with the literal definition, bit for bit.
  *
- * What:    one case per row of ops.def: random inputs of a given shape, the operation on every side, then every byte is compared,
- *          including the inputs and guard bytes around each tensor.
+ * What:    one case per row of ops.def: random inputs of a given shape, the operation on every side, then every byte is
+ *          compared, including the inputs and guard bytes around each tensor.
  * Flow:    (table, device, operation, shape) -> 0, or -1 and the first differing element.
- * Extend:  a new operation needs case_<name>() in op_check.c or a part of it (op_check_*.inc.h); without it this does not compile.
+ * Extend:  a new operation needs case_<name>() in op_check.c or a part of it (op_check_*.inc.h); without it this does
+ *          not compile.
  */
 #pragma once
 
@@ -67,8 +68,8 @@ int rp_op_is_stored(enum rp_op op);
 /* memory: NULL if the device accesses all memory. */
 int rp_ops_compare(const struct rp_op_memory *memory, const struct rp_ops *ops, struct rp_dev *dev, enum rp_op op,
                    const struct rp_op_shape *s, struct rp_err *err) rp_must_check;
-/* Several devices with one arithmetic, of which none stores 16 bits or all do: the reference computes the case once. err:
- * one for each, RP_OK where nothing differs. Returns how many differ or failed. */
+/* Several devices with one arithmetic, of which none stores 16 bits or all do: the reference computes the case once.
+ * err: one for each, RP_OK where nothing differs. Returns how many differ or failed. */
 #define RP_OP_DEVICES 5 /* at most */
 int rp_ops_compare_all(const struct rp_op_memory *memory, struct rp_dev *const *dev, int n, enum rp_op op,
                        const struct rp_op_shape *s, struct rp_err *err) rp_must_check;

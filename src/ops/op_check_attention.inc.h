@@ -33,7 +33,8 @@ CASE(attention_forward)
 {
     size_t rows = (size_t)s->batch * (size_t)s->seq, width = (size_t)s->heads * (size_t)s->head_dim;
     size_t head_rows = rows * (size_t)s->heads;
-    each qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
+    each qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows),
+         inv = blank(c, head_rows);
     struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
     struct ints first = first_keys(c, s);
     for (int k = 0; k < sides(c); k++) {
@@ -46,7 +47,8 @@ CASE(attention_backward)
 {
     size_t rows = (size_t)s->batch * (size_t)s->seq, width = (size_t)s->heads * (size_t)s->head_dim;
     size_t head_rows = rows * (size_t)s->heads;
-    each qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows), inv = blank(c, head_rows);
+    each qkv = filled(c, rows * 3 * width, 2.0f), o = blank(c, rows * width), top = blank(c, head_rows),
+         inv = blank(c, head_rows);
     each d_o = filled(c, rows * width, 1.0f), dqkv = blank(c, rows * 3 * width), dbias = blank(c, 3 * width);
     struct bytes keys = key_mask(c, s), mask = blank_bytes(c, rp_mask_bytes((long)head_rows, s->seq));
     struct ints first = first_keys(c, s);

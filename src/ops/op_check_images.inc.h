@@ -8,7 +8,8 @@
 
 CASE(conv_forward)
 {
-    each x = filled(c, IN_SIZE, 2.0f), w = filled(c, WEIGHTS, 2.0f), y = blank(c, OUT_SIZE), mean = blank(c, (size_t)s->conv.out_c);
+    each x = filled(c, IN_SIZE, 2.0f), w = filled(c, WEIGHTS, 2.0f), y = blank(c, OUT_SIZE),
+         mean = blank(c, (size_t)s->conv.out_c);
     for (int k = 0; k < sides(c); k++) {
         float *work = work_of(c, k, rp_colsum_work((long)OUT_PIXELS, s->conv.out_c));
         c->table[k]->conv_forward(c->dev[k], y.of[k], has(s, RP_VARIANT_NO_MEAN) ? NULL : mean.of[k], x.of[k], w.of[k],
@@ -18,8 +19,13 @@ CASE(conv_forward)
 
 CASE(conv_dgrad)
 {
-    each dy = filled(c, OUT_SIZE, 2.0f), w = filled(c, WEIGHTS, 2.0f), dx = filled(c, IN_SIZE, 2.0f), add = filled(c, IN_SIZE, 2.0f);
-    EVERY(conv_dgrad, dx.of[k], dy.of[k], w.of[k], !has(s, RP_VARIANT_ADDED) ? NULL : s->in_place ? dx.of[k] : add.of[k], &s->conv);
+    each dy = filled(c, OUT_SIZE, 2.0f), w = filled(c, WEIGHTS, 2.0f), dx = filled(c, IN_SIZE, 2.0f),
+         add = filled(c, IN_SIZE, 2.0f);
+    EVERY(conv_dgrad, dx.of[k], dy.of[k], w.of[k],
+          !has(s, RP_VARIANT_ADDED) ? NULL
+          : s->in_place             ? dx.of[k]
+                                    : add.of[k],
+          &s->conv);
 }
 
 CASE(conv_wgrad)
@@ -34,8 +40,12 @@ CASE(conv_wgrad)
 CASE(batchnorm_forward)
 {
     size_t w = (size_t)WIDTH;
-    each x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f), add = filled(c, ALL, 2.0f);
-    each y = s->in_place ? x : has(s, RP_VARIANT_OVER_ADDED) ? add : blank(c, ALL), var = blank(c, w), rstd = blank(c, w);
+    each x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f),
+         add = filled(c, ALL, 2.0f);
+    each y = s->in_place                     ? x
+             : has(s, RP_VARIANT_OVER_ADDED) ? add
+                                             : blank(c, ALL),
+         var = blank(c, w), rstd = blank(c, w);
     for (int k = 0; k < sides(c); k++) {
         struct rp_batchnorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-5f, .relu = has(s, RP_VARIANT_RELU),
                                  .x = x.of[k], .mean = mean.of[k], .gamma = gamma.of[k], .beta = beta.of[k],
@@ -50,7 +60,8 @@ CASE(batchnorm_forward)
 CASE(batchnorm_apply)
 {
     size_t w = (size_t)WIDTH;
-    each x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f), add = filled(c, ALL, 2.0f);
+    each x = filled(c, ALL, 3.0f), mean = filled(c, w, 1.0f), gamma = filled(c, w, 2.0f), beta = filled(c, w, 2.0f),
+         add = filled(c, ALL, 2.0f);
     each y = s->in_place ? x : has(s, RP_VARIANT_OVER_ADDED) ? add : blank(c, ALL), rstd = filled_positive(c, w, 2.0f);
     for (int k = 0; k < sides(c); k++) {
         struct rp_batchnorm n = {.rows = ROWS, .width = WIDTH, .relu = has(s, RP_VARIANT_RELU), .x = x.of[k],
@@ -66,7 +77,8 @@ CASE(batchnorm_backward)
     size_t w = (size_t)WIDTH;
     each dy = filled(c, ALL, 2.0f), x = filled(c, ALL, 3.0f), y = filled(c, ALL, 2.0f), mean = filled(c, w, 1.0f);
     each rstd = filled_positive(c, w, 2.0f), gamma = filled(c, w, 2.0f), dgamma = blank(c, w), dbeta = blank(c, w);
-    each dx = s->in_place ? dy : blank(c, ALL), dadd = !s->in_place && has(s, RP_VARIANT_OVER_ADDED) ? dy : blank(c, ALL);
+    each dx = s->in_place ? dy : blank(c, ALL),
+         dadd = !s->in_place && has(s, RP_VARIANT_OVER_ADDED) ? dy : blank(c, ALL);
     for (int k = 0; k < sides(c); k++) {
         struct rp_batchnorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .x = x.of[k], .mean = mean.of[k],
                                       .rstd = rstd.of[k], .gamma = gamma.of[k], .dx = dx.of[k], .dgamma = dgamma.of[k],

@@ -27,7 +27,8 @@ static struct stored_call stored_begin(struct rp_dev *dev)
     int side = 0;
     while (c->dev[side] != dev)
         side++;
-    return (struct stored_call){.ops = c->own[side], .dev = dev, .c = c, .side = side, .format = rp_arithmetic_of(dev->numerics)->format};
+    return (struct stored_call){
+        .ops = c->own[side], .dev = dev, .c = c, .side = side, .format = rp_arithmetic_of(dev->numerics)->format};
 }
 
 static uint16_t *stored_block(struct ctx *c, struct rp_dev *dev, size_t bytes, int *foreign)
@@ -82,7 +83,8 @@ static void stored_end(struct stored_call *w)
     if (w->side > 0 && c->memory && c->failed.code == RP_OK)
         (void)!c->memory->wait(w->dev, &c->failed);
     for (int i = 0; i < w->tensors && w->side > 0; i++) {
-        const size_t all = stored_bytes(c, w->tensor[i].n) / sizeof(uint16_t), first = STORED_GUARD + (size_t)c->shape->offset;
+        const size_t all = stored_bytes(c, w->tensor[i].n) / sizeof(uint16_t),
+                     first = STORED_GUARD + (size_t)c->shape->offset;
         for (size_t k = 0; k < all; k++)
             if (k >= first && k < first + w->tensor[i].n)
                 w->tensor[i].at[k - first] = r_float(rp_low_value(w->format, w->tensor[i].block[k]));

@@ -1,4 +1,5 @@
-/* The cases of operations on whole tensors, updates of weights and evidence: a part of op_check.c, which includes it once. */
+/* The cases of operations on whole tensors, updates of weights and evidence: a part of op_check.c, which includes it
+ * once. */
 
 CASE(add)
 {
@@ -14,7 +15,8 @@ CASE(fill)
 
 CASE(round_stored)
 {
-    each src = filled(c, ALL, s->variant & 1 ? 70000.0f : 2.0f), add = filled(c, ALL, 2.0f), dst = s->in_place ? add : blank(c, ALL);
+    each src = filled(c, ALL, s->variant & 1 ? 70000.0f : 2.0f), add = filled(c, ALL, 2.0f),
+         dst = s->in_place ? add : blank(c, ALL);
     EVERY(round_stored, dst.of[k], src.of[k], s->in_place ? add.of[k] : NULL, ALL);
 }
 
@@ -38,22 +40,32 @@ CASE(tree_sum)
 
 static struct rp_adam adam_of(const struct rp_op_shape *s)
 {
-    return (struct rp_adam){.grad_scale = 0.37f, .lr = 0.013f, .beta1 = 0.9f, .one_minus_beta1 = 0.1f, .beta2 = 0.999f,
-                            .one_minus_beta2 = 0.001f, .eps = 1e-6f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
-                            .bias_correction = has(s, RP_VARIANT_BIAS_CORRECTION), .correct1 = 1.23f, .correct2 = 3.21f};
+    return (struct rp_adam){.grad_scale = 0.37f,
+                            .lr = 0.013f,
+                            .beta1 = 0.9f,
+                            .one_minus_beta1 = 0.1f,
+                            .beta2 = 0.999f,
+                            .one_minus_beta2 = 0.001f,
+                            .eps = 1e-6f,
+                            .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
+                            .bias_correction = has(s, RP_VARIANT_BIAS_CORRECTION),
+                            .correct1 = 1.23f,
+                            .correct2 = 3.21f};
 }
 
 CASE(adam_update)
 {
     struct rp_adam a = adam_of(s);
-    each w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), v = filled_positive(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
+    each w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), v = filled_positive(c, ALL, 1.0f),
+         g = filled(c, ALL, 1.0f);
     EVERY(adam_update, w.of[k], m.of[k], v.of[k], g.of[k], ALL, &a);
 }
 
 CASE(lamb_direction)
 {
     struct rp_adam a = adam_of(s);
-    each w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), v = filled_positive(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
+    each w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), v = filled_positive(c, ALL, 1.0f),
+         g = filled(c, ALL, 1.0f);
     EVERY(lamb_direction, g.of[k], m.of[k], v.of[k], w.of[k], ALL, &a);
 }
 
@@ -70,7 +82,10 @@ CASE(lamb_apply)
 
 CASE(sgd_update)
 {
-    struct rp_sgd a = {.grad_scale = 0.37f, .lr = 0.013f, .momentum = 0.875f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
+    struct rp_sgd a = {.grad_scale = 0.37f,
+                       .lr = 0.013f,
+                       .momentum = 0.875f,
+                       .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
                        .nesterov = has(s, RP_VARIANT_NESTEROV)};
     each w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), g = filled(c, ALL, 1.0f);
     EVERY(sgd_update, w.of[k], m.of[k], g.of[k], ALL, &a);
@@ -78,9 +93,16 @@ CASE(sgd_update)
 
 CASE(lars_update)
 {
-    struct rp_lars a = {.grad_scale = 0.37f, .lr = 0.13f, .momentum = 0.9f, .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
-                        .eeta = 0.001f, .eps = 1e-7f, .adapt = has(s, RP_VARIANT_ADAPT), .nesterov = has(s, RP_VARIANT_NESTEROV)};
-    each w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), g = filled(c, ALL, 1.0f), sums = filled_positive(c, 2, 5.0f);
+    struct rp_lars a = {.grad_scale = 0.37f,
+                        .lr = 0.13f,
+                        .momentum = 0.9f,
+                        .weight_decay = has(s, RP_VARIANT_DECAY) ? 0.01f : 0.0f,
+                        .eeta = 0.001f,
+                        .eps = 1e-7f,
+                        .adapt = has(s, RP_VARIANT_ADAPT),
+                        .nesterov = has(s, RP_VARIANT_NESTEROV)};
+    each w = filled(c, ALL, 1.0f), m = filled(c, ALL, 1.0f), g = filled(c, ALL, 1.0f),
+         sums = filled_positive(c, 2, 5.0f);
     if (s->variant & 8)
         sums.of[0][s->variant >> 4 & 1] = 0.0f;
     SHARE(sums, 2);

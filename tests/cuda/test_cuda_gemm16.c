@@ -238,7 +238,8 @@ static void compare_wgmma(int is_short)
     CHECK(rp_cuda_of(dev)->more != NULL, "there is no image for sm_90a");
 }
 
-/* Machine code, or PTX: without PTX_DIR compute_90 as test_device_code reads it, because what ships has machine code for it. */
+/* Machine code, or PTX: without PTX_DIR compute_90 as test_device_code reads it, because what ships has machine code
+ * for it. */
 TEST(wgmma_has_the_bits_of_the_reference)
 {
     const char *library = getenv("RP_SHIM_LIBRARY"), *build = getenv("BUILD");

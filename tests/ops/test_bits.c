@@ -54,12 +54,14 @@ static void compare(const struct devices *d, int op, const struct rp_op_shape *s
         return;
     for (int i = 0; i < d->n; i++)
         if (e[i].code != RP_OK && ++*failed <= 3)
-            CHECK(0, "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, image %dx%dx%dx%d to %dx%dx%d, "
+            CHECK(0,
+                  "%s, %d threads, rows %d width %d depth %d, batch %d seq %d heads %d dim %d, image %dx%dx%dx%d to "
+                  "%dx%dx%d, "
                   "window %dx%d/%d, dropout %g, variant %u, offset %d, small %d%s: %s",
-                  rp_isa_name(d->isa[i]), d->threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads, s->head_dim,
-                  s->conv.batch, s->conv.in_h, s->conv.in_w, s->conv.in_c, s->conv.out_h, s->conv.out_w, s->conv.out_c,
-                  s->conv.kernel_h, s->conv.kernel_w, s->conv.stride, (double)s->dropout, s->variant, s->offset, s->small,
-                  s->in_place ? ", in place" : "", e[i].msg);
+                  rp_isa_name(d->isa[i]), d->threads, s->rows, s->width, s->depth, s->batch, s->seq, s->heads,
+                  s->head_dim, s->conv.batch, s->conv.in_h, s->conv.in_w, s->conv.in_c, s->conv.out_h, s->conv.out_w,
+                  s->conv.out_c, s->conv.kernel_h, s->conv.kernel_w, s->conv.stride, (double)s->dropout, s->variant,
+                  s->offset, s->small, s->in_place ? ", in place" : "", e[i].msg);
 }
 
 /* Each size with each instruction set and two of the thread counts, with LONG=1 all; threads, dropout, placement and
@@ -114,9 +116,15 @@ static void attention_of(int op, int *failed)
     for (int i = 0; i < COUNT(sizes); i++)
         for (unsigned variant = 0; variant < 32; variant++) { /* from 8 on causal, from 24 on with documents */
             struct devices d = {.threads = thread_counts[(variant + (unsigned)i) % 4]};
-            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
-                                    .dropout = dropouts[(variant + (unsigned)i) % 3], .variant = variant, .offset = variant % 3 == 2,
-                                    .small = variant % 4 == 1, .seed = variant};
+            struct rp_op_shape s = {.batch = sizes[i].batch,
+                                    .seq = sizes[i].seq,
+                                    .heads = sizes[i].heads,
+                                    .head_dim = sizes[i].dim,
+                                    .dropout = dropouts[(variant + (unsigned)i) % 3],
+                                    .variant = variant,
+                                    .offset = variant % 3 == 2,
+                                    .small = variant % 4 == 1,
+                                    .seed = variant};
             for (int isa = 0; isa < RP_ISA_COUNT && !repeats_another(variant); isa++)
                 if (sizes[i].seq <= 150 || (isa != RP_ISA_scalar && variant % 4 == (variant < 8 ? (unsigned)i % 4 : 0)))
                     add(&d, isa);
@@ -124,8 +132,8 @@ static void attention_of(int op, int *failed)
         }
 }
 
-/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; documents that begin at and between them; a causal
- * sequence of 8192 tokens. */
+/* Blocks of 128 and 32 queries and of 512 keys of values, their edges and one off; documents that begin at and between
+ * them; a causal sequence of 8192 tokens. */
 static void long_attention_of(int op, int *failed)
 {
     static const struct {
@@ -138,8 +146,13 @@ static void long_attention_of(int op, int *failed)
     for (int i = 0; i < COUNT(sizes); i++)
         for (unsigned variant = 0; variant < 32; variant++) {
             struct devices d = {.threads = thread_counts[(variant / 4 + (unsigned)i) % 4]};
-            struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads, .head_dim = sizes[i].dim,
-                                    .dropout = dropouts[(variant / 2 + (unsigned)i) % 3], .variant = variant, .seed = variant};
+            struct rp_op_shape s = {.batch = sizes[i].batch,
+                                    .seq = sizes[i].seq,
+                                    .heads = sizes[i].heads,
+                                    .head_dim = sizes[i].dim,
+                                    .dropout = dropouts[(variant / 2 + (unsigned)i) % 3],
+                                    .variant = variant,
+                                    .seed = variant};
             if (!(sizes[i].variants >> variant & 1) || repeats_another(variant))
                 continue;
             for (int isa = 0; isa < RP_ISA_COUNT; isa++)
@@ -231,8 +244,12 @@ static void convs_of(int op, int *failed)
             struct devices d = {.threads = 1 + (int)((unsigned)i * 3 + k + (unsigned)op) % 5};
             const int big = pool ? 0 : convs[i].big;
             const unsigned mix = k + (unsigned)i;
-            struct rp_op_shape s = {.conv = pool ? pools[i] : convs[i].conv, .variant = mix, .in_place = mix >> 1 & 1,
-                                    .offset = mix % 5 == 3, .small = !big && mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0, .seed = mix};
+            struct rp_op_shape s = {.conv = pool ? pools[i] : convs[i].conv,
+                                    .variant = mix,
+                                    .in_place = mix >> 1 & 1,
+                                    .offset = mix % 5 == 3,
+                                    .small = !big && mix % 4 == 1 ? 1 + (mix % 8 == 5) : 0,
+                                    .seed = mix};
             for (int isa = 0; isa < RP_ISA_COUNT; isa++)
                 if (!(big && k != (unsigned)isa % 3) && !(isa == RP_ISA_scalar && (big || k)))
                     add(&d, isa); /* the others are slow: the definition, and the library's fmaf */
@@ -311,7 +328,8 @@ TEST(every_instruction_set)
             printf("# %s: %d cases differ, %.1f s\n", rp_op_info[op].name, failed, seconds);
     }
     for (int isa = 0; isa < RP_ISA_COUNT; isa++) {
-        CHECK((cases[isa] > 1000) == rp_isa_usable((enum rp_isa)isa), "%s: %d cases", rp_isa_name((enum rp_isa)isa), cases[isa]);
+        CHECK((cases[isa] > 1000) == rp_isa_usable((enum rp_isa)isa), "%s: %d cases", rp_isa_name((enum rp_isa)isa),
+              cases[isa]);
         if (cases[isa])
             printf("# %s: %d cases\n", rp_isa_name((enum rp_isa)isa), cases[isa]);
     }

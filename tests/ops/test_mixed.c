@@ -57,7 +57,8 @@ static struct rp_dev *open_mixed(enum rp_numerics n, enum rp_isa isa, int thread
 
 #define SEEDS 20 /* few differences in the last bits of sums outlive the rounding of a stored result */
 
-/* Cases of an operation that differ, with *ops in place of the device's: those of the first numbers with which any does. */
+/* Cases of an operation that differ, with *ops in place of the device's: those of the first numbers with which any
+ * does. */
 static int differing(struct rp_dev *dev, const struct rp_ops *ops, enum rp_op op, struct rp_err *err)
 {
     int n = 0;
@@ -91,7 +92,8 @@ TEST(every_operation_has_the_bits_of_the_reference)
                 const struct rp_op_shape *s = rp_op_is_conv((enum rp_op)op) ? &windows[k] : &rows[k];
                 const int failed = rp_ops_compare_all(NULL, dev, devices, (enum rp_op)op, s, err);
                 for (int i = 0; failed && i < devices; i++)
-                    CHECK(err[i].code == RP_OK, "%s, %s, case %d: %s", rp_numerics_name((enum rp_numerics)n), isa[i], k, err[i].msg);
+                    CHECK(err[i].code == RP_OK, "%s, %s, case %d: %s", rp_numerics_name((enum rp_numerics)n), isa[i], k,
+                          err[i].msg);
             }
         while (devices > 0)
             rp_backend_cpu.close(dev[--devices]);

@@ -1,12 +1,15 @@
 /* Unit tests: a file of TEST(name) { ... } is a whole program that prints TAP.
  *
- * What:    CHECK(condition) or CHECK(condition, "format", ...) notes a failure and goes on; CHECK_STR compares texts; SKIP(reason) leaves
- *          the test. Arguments of the program select tests by a part of their name.
- *          SAID(text) compares a message with the next line of the test in tests/unit/words/PROGRAM.txt, so that no test repeats a
- *          sentence; RP_UPDATE=1 in the environment writes these files. tap_long() is set with LONG=1: every form of what is else taken
- *          in turn. With TAP_FIRST=1 the first check that fails ends the process: for planted faults.
- * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it, in the order of the source. Exit status 1 if a check failed.
- * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at tap_failures); the working directory is the top of the repository.
+ * What:    CHECK(condition) or CHECK(condition, "format", ...) notes a failure and goes on; CHECK_STR compares texts;
+ *          SKIP(reason) leaves the test. Arguments of the program select tests by a part of their name. SAID(text)
+ *          compares a message with the next line of the test in tests/unit/words/PROGRAM.txt, so that no test repeats a
+ *          sentence; RP_UPDATE=1 in the environment writes these files. tap_long() is set with LONG=1: every form of
+ *          what is else taken in turn.
+ *          With TAP_FIRST=1 the first check that fails ends the process: for planted faults.
+ * Flow:    TEST() puts a pointer into the section rp_tests; main() below walks it, in the order of the source. Exit
+ *          status 1 if a check failed.
+ * Owner:   include from one file per program (one with a main() of its own defines TAP_NO_MAIN and looks at
+ *          tap_failures); the working directory is the top of the repository.
  * Extend:  write tests/unit/test_<module>.c (or tests/ops/...): the Makefile finds it by its name.
  */
 #pragma once

@@ -21,8 +21,10 @@ static void test_recorded(enum rp_isa isa, enum rp_numerics n, const struct rp_c
     rp_case_watch_done(progress, row);
 }
 
-/* In one arithmetic, every instruction set that this CPU has; *first is set if anything differs and it was not set before. */
-static int test_numerics(enum rp_numerics n, const struct rp_case_watch *progress, json_t *report, struct rp_err *first, struct rp_err *err)
+/* In one arithmetic, every instruction set that this CPU has; *first is set if anything differs and it was not set
+ * before. */
+static int test_numerics(enum rp_numerics n, const struct rp_case_watch *progress, json_t *report, struct rp_err *first,
+                         struct rp_err *err)
 {
     const struct rp_backend *cpu = &rp_backend_cpu;
     struct rp_tested tested[RP_ISA_COUNT] = {0};
