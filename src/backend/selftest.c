@@ -8,13 +8,17 @@
 static const struct rp_op_shape shapes[] = {
     {.rows = 1, .width = 1, .depth = 1, .batch = 1, .seq = 1, .heads = 1, .head_dim = 1, .dropout = 0.1f},
     {.rows = 5, .width = 33, .depth = 77, .batch = 2, .seq = 7, .heads = 2, .head_dim = 5, .in_place = 1, .variant = 3},
-    {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64, .dropout = 0.1f, .variant = 6},
-    {.rows = 130, .width = 77, .depth = 301, .segment = 100, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80, .dropout = 0.5f,
-     .in_place = 1, .variant = 13, .shards = 7},
-    {.rows = 66, .width = 336, .depth = 129, .batch = 2, .seq = 65, .heads = 2, .head_dim = 96, .dropout = 0.1f, .variant = 25,
+    {.rows = 65, .width = 240, .depth = 31, .segment = 8, .batch = 1, .seq = 33, .heads = 2, .head_dim = 64,
+     .dropout = 0.1f, .variant = 6},
+    {.rows = 130, .width = 77, .depth = 301, .segment = 100, .batch = 1, .seq = 128, .heads = 1, .head_dim = 80,
+     .dropout = 0.5f, .in_place = 1, .variant = 13, .shards = 7},
+    {.rows = 66, .width = 336, .depth = 129, .batch = 2, .seq = 65, .heads = 2, .head_dim = 96, .dropout = 0.1f,
+     .variant = 25,
      .shards = 3},
-    {.rows = 70, .width = 96, .depth = 64, .batch = 1, .seq = 200, .heads = 2, .head_dim = 64, .in_place = 1, .variant = 56},
-    {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f, .variant = 2},
+    {.rows = 70, .width = 96, .depth = 64, .batch = 1, .seq = 200, .heads = 2, .head_dim = 64, .in_place = 1,
+     .variant = 56},
+    {.rows = 77, .width = 301, .depth = 1023, .batch = 1, .seq = 301, .heads = 1, .head_dim = 64, .dropout = 0.1f,
+     .variant = 2},
 };
 
 /* Windows with symmetric padding, with all of it after the image, without any; sums over more than RP_CHAIN_MAX terms,
@@ -49,8 +53,8 @@ static const struct rp_op_shape pools[] = {
 #undef CONV
 };
 
-/* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every mode, first with
- * rows of C that are aligned, then with others and more segments. */
+/* Sizes that fit every GEMM kernel of a GPU, in the four forms; with RP_CUDA_GEMM=rotate every kernel is used in every
+ * mode, first with rows of C that are aligned, then with others and more segments. */
 #define GEMMS 160
 static struct rp_op_shape gemm_case(unsigned i)
 {
@@ -119,9 +123,10 @@ struct rp_dev *rp_ops_selftest_open(const struct rp_backend *b, const struct rp_
     for (int op = 0; op < RP_OP_COUNT; op++)
         for (int i = 0; shape_of((enum rp_op)op, 1, i, &s); i++) {
             RP_BUG_IF(n == (int)(sizeof use / sizeof *use));
-            use[n++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s.rows, .width = s.width, .depth = s.depth, .segment = s.segment,
-                                          .batch = s.batch, .seq = s.seq, .heads = s.heads, .head_dim = s.head_dim,
-                                          .causal = (s.variant & RP_VARIANT_CAUSAL) != 0, .conv = s.conv};
+            use[n++] = (struct rp_op_use){.op = (enum rp_op)op, .rows = s.rows, .width = s.width, .depth = s.depth,
+                                          .segment = s.segment, .batch = s.batch, .seq = s.seq, .heads = s.heads,
+                                          .head_dim = s.head_dim, .causal = (s.variant & RP_VARIANT_CAUSAL) != 0,
+                                          .conv = s.conv};
         }
     return rp_backend_open(b, o, use, n, err);
 }
@@ -153,7 +158,8 @@ struct outcome {
     struct rp_err difference; /* the first one */
 };
 
-static void add_row(const struct rp_tested *t, enum rp_op op, int cases, const struct outcome *o, const struct rp_case_watch *progress)
+static void add_row(const struct rp_tested *t, enum rp_op op, int cases, const struct outcome *o,
+                    const struct rp_case_watch *progress)
 {
     json_t *row = json_pack("{s:s, s:s, s:s, s:i, s:i}", "op", rp_op_info[op].name, "isa", t->isa, "numerics",
                             rp_numerics_name(t->dev->numerics), "cases", cases, "failed", o->failed);
@@ -167,7 +173,8 @@ static void add_row(const struct rp_tested *t, enum rp_op op, int cases, const s
 static int note_case(struct rp_tested *t, struct outcome *o, struct rp_err *e, int number, const char *shape)
 {
     const int mixed = rp_is_mixed(t->dev->numerics), is_over = e->code != RP_MISMATCH;
-    rp_wrap(e, "%s%s%s, case %d (%s)", mixed ? rp_numerics_name(t->dev->numerics) : "", mixed ? ", " : "", t->isa, number, shape);
+    rp_wrap(e, "%s%s%s, case %d (%s)", mixed ? rp_numerics_name(t->dev->numerics) : "", mixed ? ", " : "", t->isa,
+            number, shape);
     if (t->err.code == RP_OK || is_over)
         t->err = *e;
     if (!is_over && o->failed++ == 0)
@@ -175,8 +182,8 @@ static int note_case(struct rp_tested *t, struct outcome *o, struct rp_err *e, i
     return is_over;
 }
 
-/* One operation in all shapes; -1: a device failed. The rows have the cases that were compared; that of a device is left out
- * if one failed before this one differed in any of them. */
+/* One operation in all shapes; -1: a device failed. The rows have the cases that were compared; that of a device is
+ * left out if one failed before this one differed in any of them. */
 static int test_op(struct rp_tested *t, int n, enum rp_op op, const struct rp_case_watch *progress)
 {
     const struct rp_backend *b = t->dev->backend;

@@ -1,6 +1,6 @@
 /* One case per operation, see op_check.h: it makes each tensor once for every side, with equal contents, and runs the
- * reference on the copies of side 0 and the devices on theirs; then compare() compares these with those. For devices that
- * keep 16 bits of stored tensors, they are rounded on every side, converted for the call, and back. */
+ * reference on the copies of side 0 and the devices on theirs; then compare() compares these with those. For devices
+ * that keep 16 bits of stored tensors, they are rounded on every side, converted for the call, and back. */
 #define RP_STORED_TYPE float
 #include "ops/op_check.h"
 
@@ -222,14 +222,17 @@ static int has(const struct rp_op_shape *s, enum rp_variant bit)
 
 CASE(gemm)
 {
-    int ta = has(s, RP_VARIANT_TA), tb = has(s, RP_VARIANT_TB), aligned = has(s, RP_VARIANT_ALIGNED), m = ROWS, n = WIDTH, d = s->depth;
+    int ta = has(s, RP_VARIANT_TA), tb = has(s, RP_VARIANT_TB), aligned = has(s, RP_VARIANT_ALIGNED), m = ROWS,
+        n = WIDTH, d = s->depth;
     long lda = (ta ? m : d) + (aligned ? 4 : 3), ldb = (tb ? d : n) + (aligned ? 8 : 5);
     long ldc = n + (aligned && !has(s, RP_VARIANT_ODD_C) ? 4 : 1);
-    each a = filled(c, (size_t)lda * (size_t)(ta ? d : m), 2.0f), b = filled(c, (size_t)ldb * (size_t)(tb ? n : d), 2.0f);
-    each out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f), add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
+    each a = filled(c, (size_t)lda * (size_t)(ta ? d : m), 2.0f),
+         b = filled(c, (size_t)ldb * (size_t)(tb ? n : d), 2.0f);
+    each out = filled(c, (size_t)ldc * (size_t)m, 1.0f), bias = filled(c, (size_t)n, 1.0f),
+         add = filled(c, (size_t)ldc * (size_t)m, 1.0f);
     for (int k = 0; k < sides(c); k++) {
-        struct rp_gemm g = {.ta = ta, .tb = tb, .m = m, .n = n, .k = d, .segment = s->segment, .a = a.of[k], .lda = lda, .b = b.of[k],
-                            .ldb = ldb, .ldc = ldc, .ldadd = ldc};
+        struct rp_gemm g = {.ta = ta, .tb = tb, .m = m, .n = n, .k = d, .segment = s->segment, .a = a.of[k],
+                            .lda = lda, .b = b.of[k], .ldb = ldb, .ldc = ldc, .ldadd = ldc};
         const float *addend = !has(s, RP_VARIANT_ADD) ? NULL : s->in_place ? out.of[k] : add.of[k];
         g.bias = has(s, RP_VARIANT_BIAS) ? bias.of[k] : NULL;
         if (s->seed % 2 || has(s, RP_VARIANT_ODD_C)) {
@@ -246,17 +249,19 @@ CASE(gemm)
 CASE(embed_forward)
 {
     int seq = sample_rows(s);
-    struct ints ids = indices(c, (size_t)ROWS, 50), types = indices(c, (size_t)ROWS, 2), positions = indices(c, (size_t)ROWS, seq);
+    struct ints ids = indices(c, (size_t)ROWS, 50), types = indices(c, (size_t)ROWS, 2),
+                positions = indices(c, (size_t)ROWS, seq);
     each word = filled(c, 50 * (size_t)WIDTH, 1.0f), type = filled(c, 2 * (size_t)WIDTH, 1.0f);
     each position = filled(c, (size_t)seq * (size_t)WIDTH, 1.0f), z = blank(c, ALL);
-    EVERY(embed_forward, z.of[k], ids.of[k], types.of[k], has(s, RP_VARIANT_POSITION_IDS) ? positions.of[k] : NULL, word.of[k],
-          has(s, RP_VARIANT_NO_TYPES) ? NULL : type.of[k], position.of[k], ROWS, seq, WIDTH);
+    EVERY(embed_forward, z.of[k], ids.of[k], types.of[k], has(s, RP_VARIANT_POSITION_IDS) ? positions.of[k] : NULL,
+          word.of[k], has(s, RP_VARIANT_NO_TYPES) ? NULL : type.of[k], position.of[k], ROWS, seq, WIDTH);
 }
 
 CASE(layernorm_forward)
 {
     each x = filled(c, ALL, 3.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f);
-    each y = blank(c, ALL), kept = s->in_place ? x : blank(c, ALL), mean = blank(c, (size_t)ROWS), rstd = blank(c, (size_t)ROWS);
+    each y = blank(c, ALL), kept = s->in_place ? x : blank(c, ALL), mean = blank(c, (size_t)ROWS),
+         rstd = blank(c, (size_t)ROWS);
     for (int k = 0; k < sides(c); k++) {
         const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .eps = 1e-12f, .x = x.of[k], .gamma = gamma.of[k],
                                        .beta = beta.of[k], .y = y.of[k], .kept = kept.of[k], .mean = mean.of[k],
@@ -284,11 +289,12 @@ CASE(residual_layernorm_forward)
 
 CASE(layernorm_apply)
 {
-    each kept = filled(c, ALL, 2.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f), y = blank(c, ALL);
+    each kept = filled(c, ALL, 2.0f), gamma = filled(c, (size_t)WIDTH, 2.0f), beta = filled(c, (size_t)WIDTH, 2.0f),
+         y = blank(c, ALL);
     each mean = filled(c, (size_t)ROWS, 1.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f);
     for (int k = 0; k < sides(c); k++) {
-        const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .gamma = gamma.of[k], .beta = beta.of[k], .y = y.of[k],
-                                       .kept = kept.of[k], .mean = mean.of[k], .rstd = rstd.of[k]};
+        const struct rp_layernorm n = {.rows = ROWS, .width = WIDTH, .gamma = gamma.of[k], .beta = beta.of[k],
+                                       .y = y.of[k], .kept = kept.of[k], .mean = mean.of[k], .rstd = rstd.of[k]};
         c->table[k]->layernorm_apply(c->dev[k], &n);
     }
 }
@@ -297,17 +303,21 @@ CASE(layernorm_backward)
 {
     struct rp_dropout d = dropout_of(s, sample_rows(s));
     size_t w = (size_t)WIDTH;
-    each dy = filled(c, ALL, 2.0f), kept = filled(c, ALL, 2.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f), gamma = filled(c, w, 2.0f);
-    each dz = s->in_place ? dy : blank(c, ALL), dx = blank(c, ALL), dgamma = blank(c, w), dbeta = blank(c, w), dbias = blank(c, w);
+    each dy = filled(c, ALL, 2.0f), kept = filled(c, ALL, 2.0f), rstd = filled_positive(c, (size_t)ROWS, 2.0f),
+         gamma = filled(c, w, 2.0f);
+    each dz = s->in_place ? dy : blank(c, ALL), dx = blank(c, ALL), dgamma = blank(c, w), dbeta = blank(c, w),
+         dbias = blank(c, w);
     struct bytes mask = blank_bytes(c, rp_mask_bytes(ROWS, WIDTH));
-    each x = filled(c, ALL, 1.0f), forward = blank(c, ALL), add = filled(c, ALL, 2.0f), mean = filled(c, (size_t)ROWS, 1.0f);
+    each x = filled(c, ALL, 1.0f), forward = blank(c, ALL), add = filled(c, ALL, 2.0f),
+         mean = filled(c, (size_t)ROWS, 1.0f);
     if (has(s, RP_VARIANT_ADD_OVER))
         dz = add;
     EVERY(dropout_forward, forward.of[k], mask.of[k], x.of[k], &d, ROWS, WIDTH);
     for (int k = 0; k < sides(c); k++) {
         struct rp_layernorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .kept = kept.of[k],
-                                      .mean = mean.of[k], .rstd = rstd.of[k], .gamma = gamma.of[k], .mask = mask.of[k], .dz = dz.of[k],
-                                      .dgamma = dgamma.of[k], .dbeta = dbeta.of[k],
+                                      .mean = mean.of[k], .rstd = rstd.of[k], .gamma = gamma.of[k],
+                                      .mask = mask.of[k], .dz = dz.of[k], .dgamma = dgamma.of[k],
+                                      .dbeta = dbeta.of[k],
                                       .work = work_of(c, k, rp_colsum_work(ROWS, 3l * WIDTH))};
         g.add = has(s, RP_VARIANT_ADD_GRADIENT) ? add.of[k] : NULL;
         g.drop = s->dropout == 0 && has(s, RP_VARIANT_NO_DROP) ? NULL : &d;
@@ -380,7 +390,8 @@ CASE(colsum)
 
 CASE(bias_add)
 {
-    each x = filled(c, ALL, 2.0f), bias = filled(c, (size_t)WIDTH, 2.0f), y = s->in_place && !is_narrow(c) ? x : blank(c, ALL);
+    each x = filled(c, ALL, 2.0f), bias = filled(c, (size_t)WIDTH, 2.0f),
+         y = s->in_place && !is_narrow(c) ? x : blank(c, ALL);
     EVERY(bias_add, y.of[k], x.of[k], bias.of[k], ROWS, WIDTH);
 }
 
@@ -431,7 +442,8 @@ static int group_rows(const struct rp_op_shape *s, int group)
 CASE(row_sums)
 {
     each src = filled(c, ALL, 2.0f);
-    struct ints key = indices(c, (size_t)ROWS, 1), start = indices(c, (size_t)ROWS + 1, 1), source = indices(c, (size_t)ROWS, ROWS);
+    struct ints key = indices(c, (size_t)ROWS, 1), start = indices(c, (size_t)ROWS + 1, 1),
+                source = indices(c, (size_t)ROWS, ROWS);
     int groups = 0, used = 0;
     while (used < ROWS) {
         used += group_rows(s, groups) < ROWS - used ? group_rows(s, groups) : ROWS - used;
@@ -457,7 +469,8 @@ static float loss_scale(const struct ctx *c)
 CASE(softmax_xent)
 {
     long ld = WIDTH + 3;
-    each z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
+    each z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS),
+         coef = filled(c, (size_t)ROWS, 0.01f);
     struct ints labels = indices(c, (size_t)ROWS, WIDTH);
     EVERY(softmax_xent, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], loss_scale(c), ROWS, WIDTH,
           s->shards ? s->shards : 1);
@@ -466,7 +479,8 @@ CASE(softmax_xent)
 CASE(softmax_xent_smoothed)
 {
     long ld = WIDTH + 3;
-    each z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS), coef = filled(c, (size_t)ROWS, 0.01f);
+    each z = filled(c, (size_t)ROWS * (size_t)ld, 9.0f), loss = blank(c, (size_t)ROWS),
+         coef = filled(c, (size_t)ROWS, 0.01f);
     struct ints labels = indices(c, (size_t)ROWS, WIDTH);
     EVERY(softmax_xent_smoothed, loss.of[k], z.of[k], ld, labels.of[k], coef.of[k], loss_scale(c), ROWS, WIDTH,
           0.1f);
@@ -508,16 +522,17 @@ static int compare_tensors(const struct ctx *c, int k, enum rp_op op, struct rp_
         while (a[at] == b[at])
             at++;
         if (at < t->begin || at >= t->begin + t->bytes)
-            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: a byte outside the tensor was written", name, i);
+            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: a byte outside the tensor was written", name,
+                           i);
         if (!t->is_float)
-            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: byte %zu is 0x%02x, the reference has 0x%02x", name, i,
-                           at - t->begin, b[at], a[at]);
+            return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: byte %zu is 0x%02x, the reference has 0x%02x",
+                           name, i, at - t->begin, b[at], a[at]);
         float x, y;
         at = (at - t->begin) / 4;
         memcpy(&x, a + t->begin + 4 * at, 4);
         memcpy(&y, b + t->begin + 4 * at, 4);
-        return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: element %zu is %a, the reference has %a", name, i, at,
-                       (double)y, (double)x);
+        return rp_fail(err, RP_MISMATCH, "%s: tensor %d of the case: element %zu is %a, the reference has %a", name, i,
+                       at, (double)y, (double)x);
     }
     return 0;
 }
@@ -540,7 +555,9 @@ static int result_of(const struct ctx *c, int k, enum rp_op op, struct rp_err *e
     }
     if (compare_tensors(c, k, op, err) < 0)
         return -1;
-    return c->has_overrun[k] ? rp_fail(err, RP_MISMATCH, "%s: an element outside of a stored tensor was written", rp_op_info[op].name) : 0;
+    return c->has_overrun[k]
+               ? rp_fail(err, RP_MISMATCH, "%s: an element outside of a stored tensor was written", rp_op_info[op].name)
+               : 0;
 }
 
 /* The devices of c with the reference; err: one for each. */

@@ -1,10 +1,12 @@
 /* Loads, stores, atomics and copies of PTX: in which space an address is, and what is read or written there. */
 #include "tests/ptx/ptx.h"
 
-static void check_range(const struct simt_warp *w, u32 pc, u32 lane, u64 offset, u32 bytes, u64 size, const char *verb, const char *where)
+static void check_range(const struct simt_warp *w, u32 pc, u32 lane, u64 offset, u32 bytes, u64 size, const char *verb,
+                        const char *where)
 {
     if ((offset & (bytes - 1)) || offset >= size || offset + bytes > size)
-        simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx of %s of %llu bytes", verb, bytes, (unsigned long long)offset, where, (unsigned long long)size);
+        simt_fault(w, pc, (int)lane, "%s %u bytes at %#llx of %s of %llu bytes", verb, bytes,
+                   (unsigned long long)offset, where, (unsigned long long)size);
 }
 
 static enum simt_access access_of(const struct ptx_insn *i)
@@ -26,7 +28,9 @@ static void *any_at(const struct simt_warp *w, u32 pc, u32 lane, const struct pt
         space = (enum ptx_space)PTX_WINDOW_OF(address);
         address -= PTX_WINDOW(space);
         if (space == S_GENERIC)
-            space = address >= (u64)(uintptr_t)ptx_constants_begin && address < (u64)(uintptr_t)ptx_constants_end ? S_CONST : S_GLOBAL;
+            space = address >= (u64)(uintptr_t)ptx_constants_begin && address < (u64)(uintptr_t)ptx_constants_end
+                        ? S_CONST
+                        : S_GLOBAL;
     }
     if (is_write && (space == S_CONST || space == S_PARAM))
         simt_fault(w, pc, (int)lane, "writes memory that only can be read");
@@ -37,7 +41,8 @@ static void *any_at(const struct simt_warp *w, u32 pc, u32 lane, const struct pt
         check_range(w, pc, lane, address, bytes, w->kernel->local, verb, "local memory");
         return w->local + (size_t)lane * w->kernel->local + address;
     case S_CONST:
-        check_range(w, pc, lane, address - (u64)(uintptr_t)ptx_constants_begin, bytes, (u64)(ptx_constants_end - ptx_constants_begin), verb, "constants");
+        check_range(w, pc, lane, address - (u64)(uintptr_t)ptx_constants_begin, bytes,
+                    (u64)(ptx_constants_end - ptx_constants_begin), verb, "constants");
         return (void *)(uintptr_t)address; /* NOLINT */
     case S_PARAM:
         check_range(w, pc, lane, address, bytes, w->kernel->params, verb, "parameters");
@@ -155,7 +160,8 @@ void ptx_tensor_copy(struct simt_warp *w, u32 pc, const struct ptx_insn *i, u32 
         check_range(w, pc, lane, at, 64, w->kernel->params, "reads", "parameters");
         check_range(w, pc, lane, at + 64, 64, w->kernel->params, "reads", "parameters");
         simt_tensor_issue(w, pc, lane, simt_launch.args + at, ptx_address_of(w, i, lane),
-                          (s32)simt_row32(w, i->s[2])[lane], (s32)simt_row32(w, i->s[3])[lane], simt_row32(w, i->s[4])[lane]);
+                          (s32)simt_row32(w, i->s[2])[lane], (s32)simt_row32(w, i->s[3])[lane],
+                          simt_row32(w, i->s[4])[lane]);
     }
 }
 

@@ -1,7 +1,8 @@
 /* From an opcode and its operands to an instruction.
  *
- * An opcode is a name and a type: what is a row of ops.def matches as a whole, "add.rn" with f32, so that a modifier that no row has is
- * refused. The others take their modifiers one after the other in the order of the PTX ISA; the rest of the opcode must be empty.
+ * An opcode is a name and a type: what is a row of ops.def matches as a whole, "add.rn" with f32, so that a modifier
+ * that no row has is refused. The others take their modifiers one after the other in the order of the PTX ISA; the rest
+ * of the opcode must be empty.
  */
 #include "tests/ptx/ptx.h"
 
@@ -72,8 +73,9 @@ enum ptx_type ptx_type_named(const char *name)
     static const struct {
         const char *name;
         enum ptx_type type;
-    } types[] = {{"u8", T_U8},   {"b8", T_U8},   {"s8", T_S8},   {"u16", T_U16}, {"b16", T_U16}, {"s16", T_S16}, {"u32", T_U32},
-                 {"b32", T_U32}, {"s32", T_S32}, {"u64", T_U64}, {"b64", T_U64}, {"s64", T_S64}, {"f32", T_F32}, {"pred", T_PRED}};
+    } types[] = {{"u8", T_U8},   {"b8", T_U8},   {"s8", T_S8},   {"u16", T_U16}, {"b16", T_U16}, {"s16", T_S16},
+                 {"u32", T_U32}, {"b32", T_U32}, {"s32", T_S32}, {"u64", T_U64}, {"b64", T_U64}, {"s64", T_S64},
+                 {"f32", T_F32}, {"pred", T_PRED}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].name, name) == 0)
             return types[i].type;
@@ -244,7 +246,8 @@ static void decode_selp(void)
 
 static void decode_setp(void)
 {
-    static const char *const names[] = {".eq", ".ne", ".lt", ".le", ".gt", ".ge", ".equ", ".neu", ".ltu", ".leu", ".gtu", ".geu", ".num", ".nan", NULL};
+    static const char *const names[] = {".eq",  ".ne",  ".lt",  ".le",  ".gt",  ".ge",  ".equ", ".neu",
+                                        ".ltu", ".leu", ".gtu", ".geu", ".num", ".nan", NULL};
     static const char *const joins[] = {".and", ".or", ".xor", NULL};
     int how = take_one_of(names), k = 1;
     insn->join = (u8)(take_one_of(joins) + 1);
@@ -269,7 +272,8 @@ static int decode_cvt_low(void)
 {
     static const char *const low[] = {".f16", ".bf16", ".f16x2", ".bf16x2", NULL};
     char *const begin = modifiers;
-    const int to_low = take(".rn"), from_low = !to_low && take(".f32"), which = to_low || from_low ? take_one_of(low) : -1;
+    const int to_low = take(".rn"), from_low = !to_low && take(".f32");
+    const int which = to_low || from_low ? take_one_of(low) : -1;
     if (which < 0 || (from_low && which >= 2)) {
         modifiers = begin;
         return 0;
@@ -293,7 +297,8 @@ static void decode_cvt(void)
     insn->how = (u8)(take_one_of(rounds) + 1);
     enum ptx_type to = take_type(), from = take_type();
     int rounds_to_integer = insn->how >= R_NEAR_INTEGER;
-    if (from == T_PRED || to == T_PRED || (from == T_F32) != rounds_to_integer || (to == T_F32 && from != T_F32) != (insn->how == R_NEAR))
+    if (from == T_PRED || to == T_PRED || (from == T_F32) != rounds_to_integer ||
+        (to == T_F32 && from != T_F32) != (insn->how == R_NEAR))
         simt_refuse("a conversion of another kind");
     expect_operands(2);
     enum ptx_width d = operand[0].width, s = operand[1].kind == K_REGISTER ? operand[1].width : ptx_width_of(from);
@@ -367,7 +372,8 @@ static void take_elements(struct ptx_operand *o, s32 *places, int is_load)
     insn->type = (u8)t;
     enum ptx_width width = W_NONE;
     for (int k = 0; k < n; k++) {
-        enum ptx_width w = each[k].kind == K_REGISTER ? each[k].width : each[k].kind == K_SINK ? width : ptx_width_of(t);
+        enum ptx_width other = each[k].kind == K_SINK ? width : ptx_width_of(t);
+        enum ptx_width w = each[k].kind == K_REGISTER ? each[k].width : other;
         if (each[k].kind != K_SINK && (w < ptx_width_of(t) || (width != W_NONE && !is_same_row(width, w))))
             simt_refuse("element '%s' has another size", each[k].name);
         width = w;
@@ -388,7 +394,8 @@ static void decode_ld(void)
     take_elements(&operand[0], insn->d, 1);
     take_address(&operand[1], (enum ptx_space)insn->space, 0);
     if (insn->space == S_PARAM && insn->bytes * insn->vec > (int)kernel->params_aligned)
-        simt_refuse("%d bytes at once of parameters that are aligned to %u", insn->bytes * insn->vec, kernel->params_aligned);
+        simt_refuse("%d bytes at once of parameters that are aligned to %u", insn->bytes * insn->vec,
+                    kernel->params_aligned);
 }
 
 static void decode_st(void)
@@ -617,13 +624,18 @@ static const struct {
     const char *name;
     enum ptx_op op;
     void (*decode)(void);
-} others[] = {{"selp", OP_SELECT, decode_selp},   {"setp", OP_COMPARE, decode_setp}, {"cvt", OP_CONVERT, decode_cvt},   {"cvta", OP_NONE, decode_cvta},
-              {"mov", OP_NONE, decode_mov},       {"ld", OP_LOAD, decode_ld},        {"st", OP_STORE, decode_st},       {"atom", OP_NONE, decode_atom},
-              {"red", OP_NONE, decode_red},       {"cp", OP_NONE, decode_cp},        {"fence", OP_FENCE, decode_fence}, {"membar", OP_FENCE, decode_fence},
-              {"bra", OP_BRANCH, decode_bra},     {"ret", OP_EXIT, decode_ret},      {"exit", OP_EXIT, decode_ret},     {"shfl", OP_SHUFFLE, decode_shfl},
-              {"vote", OP_VOTE, decode_vote},     {"bar", OP_NONE, decode_bar},      {"barrier", OP_NONE, decode_bar},  {"trap", OP_TRAP, decode_trap},
+} others[] = {{"selp", OP_SELECT, decode_selp},          {"setp", OP_COMPARE, decode_setp},
+              {"cvt", OP_CONVERT, decode_cvt},           {"cvta", OP_NONE, decode_cvta},
+              {"mov", OP_NONE, decode_mov},              {"ld", OP_LOAD, decode_ld},
+              {"st", OP_STORE, decode_st},               {"atom", OP_NONE, decode_atom},
+              {"red", OP_NONE, decode_red},              {"cp", OP_NONE, decode_cp},
+              {"fence", OP_FENCE, decode_fence},         {"membar", OP_FENCE, decode_fence},
+              {"bra", OP_BRANCH, decode_bra},            {"ret", OP_EXIT, decode_ret},
+              {"exit", OP_EXIT, decode_ret},             {"shfl", OP_SHUFFLE, decode_shfl},
+              {"vote", OP_VOTE, decode_vote},            {"bar", OP_NONE, decode_bar},
+              {"barrier", OP_NONE, decode_bar},          {"trap", OP_TRAP, decode_trap},
               {"nanosleep", OP_SLEEP, decode_nanosleep}, {"mbarrier", OP_NONE, decode_mbarrier},
-              {"mma", OP_MULTIPLY, decode_mma},   {"ldmatrix", OP_LOAD_MATRIX, decode_ldmatrix},
+              {"mma", OP_MULTIPLY, decode_mma},          {"ldmatrix", OP_LOAD_MATRIX, decode_ldmatrix},
               {"wgmma", OP_PRODUCT, decode_wgmma}};
 
 void ptx_decode(struct simt_kernel *k, struct ptx_insn *to, char *opcode, struct ptx_operand *of, int n)
@@ -633,7 +645,8 @@ void ptx_decode(struct simt_kernel *k, struct ptx_insn *to, char *opcode, struct
     operand = of;
     operands = n;
     char *last = strrchr(opcode, '.');
-    int is_plain = n > 0 && last && of[0].kind == K_REGISTER && of[n - 1].kind != K_VECTOR && of[n - 1].kind != K_SPECIAL;
+    int is_plain = n > 0 && last && of[0].kind == K_REGISTER;
+    is_plain = is_plain && of[n - 1].kind != K_VECTOR && of[n - 1].kind != K_SPECIAL;
     if (is_plain) {
         *last = '\0';
         enum ptx_type t = ptx_type_named(last + 1);

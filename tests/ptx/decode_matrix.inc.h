@@ -15,8 +15,8 @@ static void take_registers(const struct ptx_operand *o, int n, s32 *places, int 
 /* mma.sync of fp16 or bf16 with sums in fp32: d, then a, b and c in s; how: the layout, imm: the shape */
 static void decode_mma(void)
 {
-    static const char *const shapes[] = {".m8n8k4", ".m16n8k8", ".m16n8k16", NULL}, *const layouts[] = {".row", ".col", NULL},
-                      *const formats[] = {".f16", ".bf16", NULL};
+    static const char *const shapes[] = {".m8n8k4", ".m16n8k8", ".m16n8k16", NULL},
+                             *const layouts[] = {".row", ".col", NULL}, *const formats[] = {".f16", ".bf16", NULL};
     struct rp_tc tc;
     must_take(".sync");
     must_take(".aligned");
@@ -62,8 +62,8 @@ static void decode_ldmatrix(void)
     take_address(&operand[1], S_SHARED, 0);
 }
 
-/* wgmma of fp16 or bf16 with sums in fp32: the sums, the descriptors of A and B in s; how: 1: A comes by rows, 2: B does; imm:
- * the groups that wait_group leaves */
+/* wgmma of fp16 or bf16 with sums in fp32: the sums, the descriptors of A and B in s; how: 1: A comes by rows, 2: B
+ * does; imm: the groups that wait_group leaves */
 static void decode_wgmma(void)
 {
     static const char *const formats[] = {".f16", ".bf16", NULL};
@@ -85,7 +85,8 @@ static void decode_wgmma(void)
         insn->imm = is_wait ? operand[0].value : 0;
         return;
     }
-    if (sscanf(modifiers, ".m64n%dk16%n", &columns, &taken) != 1 || !taken || columns % 8 || columns < 8 || columns > 256)
+    if (sscanf(modifiers, ".m64n%dk16%n", &columns, &taken) != 1 || !taken || columns % 8 || columns < 8 ||
+        columns > 256)
         simt_refuse("a product of matrices of another kind");
     modifiers += taken;
     must_take(".f32");

@@ -1,4 +1,5 @@
-/* Instructions of PTX that a whole warp executes on matrices: mma.sync and ldmatrix. tests/shim/matrix.h has the maps of lanes. */
+/* Instructions of PTX that a whole warp executes on matrices: mma.sync and ldmatrix. tests/shim/matrix.h has the maps
+ * of lanes. */
 #include "tests/ptx/ptx.h"
 
 #include "tests/shim/matrix.h"

@@ -1,7 +1,7 @@
 /* Modules of PTX: what a driver is given, or every file of a directory.
  *
- *   PTX_DIR=DIRECTORY    the kernels are those of its files, and of DIRECTORYa: compute_90a; without it those of the PTX
- *                        that the program gives the driver
+ *   PTX_DIR=DIRECTORY    the kernels are those of its files, and of DIRECTORYa: compute_90a; without it those of the
+ *                        PTX that the program gives the driver
  */
 #include "tests/ptx/ptx.h"
 

@@ -1,5 +1,5 @@
-/* Reads PTX as NVRTC and nvcc write it: directives, declarations, labels; instructions go to decode.c. One file: every function is part of
- * one recursive descent over the same state. */
+/* Reads PTX as NVRTC and nvcc write it: directives, declarations, labels; instructions go to decode.c. One file: every
+ * function is part of one recursive descent over the same state. */
 #include "tests/ptx/ptx.h"
 #include "tests/shim/driver.h"
 
@@ -52,7 +52,8 @@ u64 ptx_symbol(const char *name)
     for (int i = n_symbols; i-- > 0;)
         if (strcmp(symbols[i].name, name) == 0) {
             const struct symbol *s = &symbols[i];
-            return s->is_dynamic ? simt_shared_base + (kernel->shared + 127) / 128 * 128 : s->address + (s->space == S_SHARED ? simt_shared_base : 0);
+            return s->is_dynamic ? simt_shared_base + (kernel->shared + 127) / 128 * 128
+                                 : s->address + (s->space == S_SHARED ? simt_shared_base : 0);
         }
     simt_refuse("'%s' is not declared", name);
 }
@@ -101,8 +102,9 @@ static int find_register(const char *name, struct ptx_operand *o)
     for (int i = n_declared; i-- > 0;) {
         const struct declaration *d = &declared[i];
         int k = d->count ? atoi(name + digits) : 0;
-        if (d->count ? digits == n || strlen(d->prefix) != digits || memcmp(d->prefix, name, digits) != 0 || k >= d->count
-                     : strcmp(d->prefix, name) != 0)
+        if (d->count
+                ? digits == n || strlen(d->prefix) != digits || memcmp(d->prefix, name, digits) != 0 || k >= d->count
+                : strcmp(d->prefix, name) != 0)
             continue;
         o->kind = K_REGISTER;
         o->width = d->width;
@@ -157,7 +159,8 @@ static void read_word(char *out, size_t room, const char *more)
 {
     size_t n = 0;
     skip();
-    for (; isalnum((unsigned char)*at) || *at == '_' || *at == '$' || *at == '%' || (*at && strchr(more, *at)); out[n++] = *at++)
+    for (; isalnum((unsigned char)*at) || *at == '_' || *at == '$' || *at == '%' || (*at && strchr(more, *at));
+         out[n++] = *at++)
         if (n + 1 == room)
             simt_refuse("a name is too long");
     out[n] = '\0';
@@ -179,8 +182,9 @@ static s64 read_number(void)
 
 static s32 special_register(const char *name)
 {
-    static const char *const names[] = {"%tid.x",    "%tid.y",    "%tid.z",    "%ntid.x", "%ntid.y", "%ntid.z",     "%ctaid.x", "%ctaid.y",
-                                        "%ctaid.z",  "%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid", "%warpid", "%lanemask_lt"};
+    static const char *const names[] = {"%tid.x",    "%tid.y",    "%tid.z",   "%ntid.x",  "%ntid.y",
+                                        "%ntid.z",   "%ctaid.x",  "%ctaid.y", "%ctaid.z", "%nctaid.x",
+                                        "%nctaid.y", "%nctaid.z", "%laneid",  "%warpid",  "%lanemask_lt"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return (s32)i;

@@ -1,9 +1,10 @@
 /* Registers share places.
  *
- * PTX has a new register for nearly every result, thousands in an unrolled loop: those of a warp would not fit into the cache. Two registers
- * share a place where no path through the kernel has both alive. The intervals in which a register is alive come from a data-flow analysis
- * over basic blocks; they are packed first come, first served. A write under a guard keeps what the other lanes have, so it does not begin a
- * life. Constants have a place of their own, which is filled once.
+ * PTX has a new register for nearly every result, thousands in an unrolled loop: those of a warp would not fit into the
+ * cache. Two registers share a place where no path through the kernel has both alive. The intervals in which a register
+ * is alive come from a data-flow analysis over basic blocks; they are packed first come, first served. A write under a
+ * guard keeps what the other lanes have, so it does not begin a life. Constants have a place of their own, which is
+ * filled once.
  */
 #include "tests/ptx/ptx.h"
 
@@ -168,11 +169,13 @@ static int by_last(const void *a, const void *b)
     return x->last < y->last ? -1 : x->last > y->last;
 }
 
-/* A place for each life: one that ended before it begins, or a new one. Sources and results of one instruction never share. */
+/* A place for each life: one that ended before it begins, or a new one. Sources and results of one instruction never
+ * share. */
 static u32 pack(struct flow *f)
 {
     const u8 *is_wide = f->k->is_wide;
-    u32 *starts = zeros(f->rows, sizeof *starts), *ends = zeros(f->rows, sizeof *ends), n = 0, ended = 0, arena = 0, spares[2] = {0, 0};
+    u32 *starts = zeros(f->rows, sizeof *starts), *ends = zeros(f->rows, sizeof *ends), n = 0, ended = 0, arena = 0,
+        spares[2] = {0, 0};
     s32 *spare[2] = {zeros(f->rows, sizeof **spare), zeros(f->rows, sizeof **spare)};
     for (u32 i = 0; i < f->rows; i++) {
         if (f->is_constant[i])
@@ -230,7 +233,8 @@ void ptx_share_places(struct simt_kernel *k)
     }
     for (u32 i = 0; i < k->constants; i++)
         k->constant[i].place = (u32)f.life[k->constant[i].place / SIMT_ROW].place;
-    free(f.begin), free(f.block_of), free(f.in), free(f.out), free(f.uses), free(f.defines), free(f.is_constant), free(f.life);
+    free(f.begin), free(f.block_of), free(f.in), free(f.out), free(f.uses), free(f.defines), free(f.is_constant),
+        free(f.life);
     free(k->is_wide);
     k->is_wide = NULL;
 }

@@ -1,7 +1,7 @@
 /* wgmma of PTX: which registers are sums of an open product, and what touches them. tests/simt/products.h has the rest.
  *
- * Found:   a sum that anything else touches while a product of it is open, or after the last wgmma.fence; descriptors of
- *          which a lane has another one.
+ * Found:   a sum that anything else touches while a product of it is open, or after the last wgmma.fence; descriptors
+ *          of which a lane has another one.
  */
 #include "tests/ptx/ptx.h"
 #include "tests/simt/products.h"

@@ -1,10 +1,11 @@
 /* Compiled device code as a program: what the parser makes of PTX, and what the executor runs.
  *
  * What:    one struct ptx_insn for each instruction; operands are places in the register file of a warp.
- * Flow:    PTX text -> parse.c (directives) and decode.c (instructions) -> places.c (registers share places) -> struct simt_kernel by name.
+ * Flow:    PTX text -> parse.c (directives) and decode.c (instructions) -> places.c (registers share places)
+ *          -> struct simt_kernel by name.
  * Owner:   kernels live as long as the process.
- * Extend:  an instruction that works on each lane by itself is a row of ops.def. Others need a function in decode.c and one in exec.c.
- *          Anything unknown, down to a modifier, ends the process: nothing is guessed.
+ * Extend:  an instruction that works on each lane by itself is a row of ops.def. Others need a function in decode.c and
+ *          one in exec.c. Anything unknown, down to a modifier, ends the process: nothing is guessed.
  */
 #pragma once
 
@@ -73,11 +74,11 @@ enum ptx_special { X_TID, X_NTID = 3, X_CTAID = 6, X_NCTAID = 9, X_LANEID = 12, 
 struct ptx_insn {
     u8 op, type;
     u8 from;                /* source type of a conversion; format of 16 bits */
-    u8 how;                 /* comparison, rounding, kind of a shuffle, vote, atomic or special register; layout of matrices */
+    u8 how;                 /* comparison, rounding, kind of a shuffle, vote, atomic or special register, layout */
     u8 join;                /* of a comparison with predicate ps[0] */
     u8 space, bytes, vec;   /* memory: bytes of an element, elements */
     u8 order, is_nc;        /* memory order; ld.global.nc */
-    u8 wide_d, wide_s;      /* registers of 64 bits: d (a load's, a conversion's), s (the address, a conversion's, a store's values) */
+    u8 wide_d, wide_s;      /* registers of 64 bits: d of loads and conversions; s of addresses, conversions, stores */
     u8 wide_value;
     s32 d[PTX_RESULTS];     /* places that are written; -1: none */
     s32 s[PTX_SOURCES];     /* that are read. A store: s[0] the address, then values */

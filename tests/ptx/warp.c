@@ -1,6 +1,7 @@
 /* One warp of PTX: branches and the instructions at which threads meet.
  *
- * An instruction that exchanges something waits until every lane that it names, and that has not returned, is at the same instruction.
+ * An instruction that exchanges something waits until every lane that it names, and that has not returned, is at the
+ * same instruction.
  */
 #include "tests/ptx/ptx.h"
 #include "tests/simt/products.h"
@@ -33,7 +34,8 @@ static void shuffle(const struct simt_warp *w, const struct simt_group *g)
 {
     const struct ptx_insn *i = &w->kernel->code[g->pc];
     u32 out[LANES];
-    u32 valid = simt_shuffle(w, g->pc, g->mask, i->how, simt_row32(w, i->s[0]), simt_row32(w, i->s[1]), simt_row32(w, i->s[2]), out);
+    u32 valid = simt_shuffle(w, g->pc, g->mask, i->how, simt_row32(w, i->s[0]), simt_row32(w, i->s[1]),
+                             simt_row32(w, i->s[2]), out);
     EACH_LANE(i->d[0] >= 0 ? g->mask : 0)
         simt_row32(w, i->d[0])[lane] = out[lane];
     if (i->pd[0] >= 0)
@@ -51,7 +53,8 @@ static void vote(const struct simt_warp *w, const struct simt_group *g)
         simt_row32(w, i->d[0])[lane] = yes;
 }
 
-/* A group for which all are there goes through its meeting, or waits for its block from now on. 0: no group is complete. */
+/* A group for which all are there goes through its meeting, or waits for its block from now on. 0: no group is
+ * complete. */
 static int meet(struct simt_warp *w)
 {
     simt_join_groups(w, 0);
@@ -106,8 +109,9 @@ static _Noreturn void stuck(const struct simt_warp *w)
     while (k + 1 < w->groups && w->group[k].state != AT_WARP)
         k++;
     const struct simt_group *g = &w->group[k], *other = &w->group[k || w->groups == 1 ? 0 : 1];
-    simt_fault(w, g->pc, __builtin_ctz(g->mask), "waits for lanes (%#x of %#x are here) that are at line %d or have returned", g->mask, w->live,
-              w->kernel->code[other->pc].line);
+    simt_fault(w, g->pc, __builtin_ctz(g->mask),
+               "waits for lanes (%#x of %#x are here) that are at line %d or have returned", g->mask, w->live,
+               w->kernel->code[other->pc].line);
 }
 
 /* ---- running ---- */

@@ -37,7 +37,8 @@ static const struct {
     {"32", BYTES, 4}, {"64", BYTES, 8}, {"128", BYTES, 16}, {"WIDE", FLAGS, WIDE}, {"HI", FLAGS, HI},
     {"X", FLAGS, X}, {"EX", FLAGS, EX}, {"SX32", FLAGS, SX32}, {"FTZ", FLAGS, FTZ}, {"L", FLAGS, LEFT},
     {"R", NOTHING, 0}, {"W", FLAGS, WRAP}, {"SH", FLAGS, SHIFT}, {"E", FLAGS, EXTENDED}, {"STRONG", FLAGS, STRONG},
-    {"DIV", FLAGS, DIVERGED}, {"RELU", FLAGS, RELU}, {"ZFILL", FLAGS, ZERO_FILL}, {"BF16", FLAGS, BRAIN}, {"MT88", FLAGS, TRANSPOSED}, {"WARP", NOTHING, 0},
+    {"DIV", FLAGS, DIVERGED}, {"RELU", FLAGS, RELU}, {"ZFILL", FLAGS, ZERO_FILL}, {"BF16", FLAGS, BRAIN},
+    {"MT88", FLAGS, TRANSPOSED}, {"WARP", NOTHING, 0},
     {"COLLECTIVE", NOTHING, 0}, {"ALL", FLAGS, EVERY_LANE},
     /* what the operands show, what only concerns speed, or what is so here in any case */
     {"MOV", NOTHING, 0}, {"SHL", NOTHING, 0}, {"IADD", NOTHING, 0}, {"LUT", NOTHING, 0}, {"MMA", NOTHING, 0},
@@ -45,7 +46,8 @@ static const struct {
     {"SC", NOTHING, 0},
     {"CONSTANT", NOTHING, 0}, {"BYPASS", NOTHING, 0}, {"IVALL", NOTHING, 0}, {"TRAP", NOTHING, 0},
     {"REL", NOTHING, 0}, {"NOINC", NOTHING, 0}, {"NODEC", NOTHING, 0}, {"RECONVERGENT", NOTHING, 0},
-    {"RELIABLE", NOTHING, 0}, {"SYNC", NOTHING, 0}, {"DEFER_BLOCKING", NOTHING, 0}, {"M88", NOTHING, 0}, {"F16", NOTHING, 0},
+    {"RELIABLE", NOTHING, 0}, {"SYNC", NOTHING, 0}, {"DEFER_BLOCKING", NOTHING, 0},
+    {"M88", NOTHING, 0}, {"F16", NOTHING, 0},
     {"PACK_AB", NOTHING, 0},
     /* clang-format on */
 };
@@ -338,7 +340,7 @@ static int special_register(const char *name)
     return k;
 }
 
-/* mbarriers: what an arrival returns goes nowhere. Its source is the bytes that it expects; with A1T0 there are none. */
+/* mbarriers: what an arrival returns goes nowhere. Its source is the bytes that it expects, none with A1T0. */
 static void check_barrier(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic)
 {
     static const char *const forms[] = {"SYNCS.EXCH.64", "SYNCS.ARRIVE.TRANS64", "SYNCS.ARRIVE.TRANS64.A1T0",
@@ -397,7 +399,8 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         simt_refuse("a negated matrix");
     if (i->op == SASS_LDSM && !strstr(mnemonic, "88.4"))
         simt_refuse("matrices of another number");
-    if (i->op == SASS_HMMA && (i->imm != SHIM_M16N8K16 || !strstr(mnemonic, ".F32")) && strcmp(mnemonic, "HMMA.1688.F32") != 0)
+    if (i->op == SASS_HMMA && (i->imm != SHIM_M16N8K16 || !strstr(mnemonic, ".F32")) &&
+        strcmp(mnemonic, "HMMA.1688.F32") != 0)
         simt_refuse("a product of matrices of another kind");
     if (i->op == SASS_HGMMA) {
         if (i->imm != 256 || !strstr(mnemonic, ".F32") || i->d != i->s[1] || i->sign[1] ||
@@ -409,7 +412,8 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         check_barrier(u, i, mnemonic);
     if (i->op == SASS_UTMALDG) {
         if (strcmp(mnemonic, "UTMALDG.2D") != 0 || i->uniform[0] == SASS_ROW(ROW_ZERO) ||
-            i->uniform[1] == SASS_ROW(ROW_ZERO) || i->base[0] != SASS_ROW(ROW_ZERO) || i->base[1] != SASS_ROW(ROW_ZERO) || i->offset[0] || i->offset[1])
+            i->uniform[1] == SASS_ROW(ROW_ZERO) || i->base[0] != SASS_ROW(ROW_ZERO) ||
+            i->base[1] != SASS_ROW(ROW_ZERO) || i->offset[0] || i->offset[1])
             simt_refuse("a copy of a tensor of another kind");
         u->k->has_proxies = u->k->has_barriers = 1;
     }
@@ -421,8 +425,8 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         simt_refuse("a fence of another kind");
     if (i->op == SASS_HADD2) { /* only as a conversion: -0 + number, or number + -0 */
         const int zero = operand[2].base == SASS_ROW(ROW_ZERO) ? 1 : 0, number = 1 - zero;
-        if (operand[1 + zero].base != SASS_ROW(ROW_ZERO) || operand[1 + zero].sign != NEGATED || i->sign[number] || i->byte[number] < 5 ||
-            strcmp(mnemonic, "HADD2.F32") != 0)
+        if (operand[1 + zero].base != SASS_ROW(ROW_ZERO) || operand[1 + zero].sign != NEGATED || i->sign[number] ||
+            i->byte[number] < 5 || strcmp(mnemonic, "HADD2.F32") != 0)
             simt_refuse("arithmetic in half precision");
         i->s[1] = i->s[number];
         i->byte[1] = i->byte[number];

@@ -1,4 +1,4 @@
-/* Products of matrices, matrices from shared memory, and numbers of 16 bits. tests/shim/matrix.h has the maps of lanes. */
+/* Products of matrices, matrices from shared memory, and numbers of 16 bits. tests/shim/matrix.h maps lanes. */
 #include "ops/low.h"
 #include "tests/sass/lanes.h"
 #include "tests/shim/matrix.h"
@@ -39,7 +39,8 @@ static void load_matrices(const struct simt_warp *w, u32 pc, const struct sass_i
     u16 row[LANES][8];
     need_whole_warp(w, pc, m);
     for (u32 lane = 0; lane < LANES; lane++)
-        memcpy(row[lane], simt_shared_at(w, pc, lane, sass_address(w, i, 0, lane), 16, READ, "reads"), sizeof row[lane]);
+        memcpy(row[lane], simt_shared_at(w, pc, lane, sass_address(w, i, 0, lane), 16, READ, "reads"),
+               sizeof row[lane]);
     for (int j = 0; j < 4; j++)
         for (int lane = 0; lane < LANES; lane++)
             sass_row(w, i->d + SASS_ROW(j))[lane] = shim_matrix_register(row, j, lane, (i->flags & TRANSPOSED) != 0);

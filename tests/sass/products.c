@@ -4,9 +4,9 @@
  *   HGMMA sums, gdesc[UR], sums      four uniform registers: the descriptors of A and B; with gsb0 it ends a group
  *   WARPGROUP.DEPBAR.LE gsb0, N      until all but the newest N groups are complete
  *
- * From an HGMMA to the wait that covers its group its sums are in no register: what is there instead is a NaN, so that an
- * instruction that reads it early computes nonsense; one that writes it is found at the next HGMMA or wait, and one between
- * ARRIVE and HGMMA by a copy of all registers.
+ * From an HGMMA to the wait that covers its group its sums are in no register: what is there instead is a NaN, so that
+ * an instruction that reads it early computes nonsense; one that writes it is found at the next HGMMA or wait, and one
+ * between ARRIVE and HGMMA by a copy of all registers.
  */
 #include "tests/sass/sass.h"
 #include "tests/simt/products.h"

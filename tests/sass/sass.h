@@ -151,7 +151,8 @@ int sass_float(const struct simt_warp *w, const struct sass_insn *i,
 /* 0: not an instruction of memory */
 int sass_access(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m);
 u64 sass_address(const struct simt_warp *w, const struct sass_insn *i, int k, u32 lane);
-int sass_matrix(const struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m); /* 0: not one of matrices or 16 bits */
+int sass_matrix(const struct simt_warp *w, u32 pc, const struct sass_insn *i,
+                u32 m);                                                          /* 0: not one of matrices or 16 bits */
 int sass_product(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m); /* 0: not one of products that go on */
 void sass_products_begin(struct simt_warp *w); /* a block */
 /* What is at a generic address in the parameters. */

@@ -1,5 +1,5 @@
-/* Convolution as a GEMM whose left operand is gathered from the image, see struct rp_conv. Compiled once per instruction set by
- * ops_<isa>.c; the tiles are those of cpu->gemm.
+/* Convolution as a GEMM whose left operand is gathered from the image, see struct rp_conv. Compiled once per
+ * instruction set by ops_<isa>.c; the tiles are those of cpu->gemm.
  *
  * Forward and data gradient:
  *
@@ -10,11 +10,12 @@
  *   | mr rows| ======> |tile|tile|tile|   a strip: mr pixels x the block's k, gathered into L1; +0 for padding
  *   +--------+         +----+----+----+
  *
- * A pixel's k-steps are runs: channels of `pixels` neighbours in a row of the image, which are contiguous. Forward has kernel_h runs of
- * kernel_w pixels. The data gradient takes the input pixels in stride * stride classes, (h mod stride, w mod stride), whose pixels have the
- * same taps; a run is one tap, and taps that no pixel of the class has are not computed. Since a chain ends with + (+0), its absent terms
- * are neutral, but they count where chains end. So are terms of pixels outside the image, unless a weight is infinite or NaN: where it
- * saves enough, the grid is cut into regions whose pixels have the same taps inside. The weight gradient is in conv_weights.inc.h. */
+ * A pixel's k-steps are runs: channels of `pixels` neighbours in a row of the image, which are contiguous. Forward has
+ * kernel_h runs of kernel_w pixels. The data gradient takes the input pixels in stride * stride classes, (h mod stride,
+ * w mod stride), whose pixels have the same taps; a run is one tap, and taps that no pixel of the class has are not
+ * computed. Since a chain ends with + (+0), its absent terms are neutral, but they count where chains end. So are terms
+ * of pixels outside the image, unless a weight is infinite or NaN: where it saves enough, the grid is cut into regions
+ * whose pixels have the same taps inside. The weight gradient is in conv_weights.inc.h. */
 
 #include "backend/cpu/gemm.h"
 
@@ -29,15 +30,16 @@ static size_t conv_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Columns cut into panels of nr, but the last two of two vectors rather than of three and one: a tile of one vector loads as much as it
- * multiplies. A packed panel has nr columns in either case. */
+/* Columns cut into panels of nr, but the last two of two vectors rather than of three and one: a tile of one vector
+ * loads as much as it multiplies. A packed panel has nr columns in either case. */
 struct conv_panels {
     long nr, n, count, whole, narrow; /* the first `whole` panels have nr columns, the others `narrow` */
 };
 
 static struct conv_panels conv_panels_of(const struct rp_gemm_kernel *kernel, long n)
 {
-    struct conv_panels p = {.nr = kernel->nr, .n = n, .count = blocks_of(n, kernel->nr), .whole = n / kernel->nr, .narrow = kernel->nr};
+    struct conv_panels p = {
+        .nr = kernel->nr, .n = n, .count = blocks_of(n, kernel->nr), .whole = n / kernel->nr, .narrow = kernel->nr};
     const long rest = n % kernel->nr;
     if (p.whole && rest && rest <= kernel->lanes && kernel->nr == 3 * kernel->lanes) {
         p.whole--;
@@ -59,7 +61,8 @@ RP_LANE long conv_columns(const struct conv_panels *p, long panel)
 
 /* ---- forward and data gradient ---- */
 
-/* Scratch of a thread: a strip, then planes of part_rows x CONV_COLS for the running chain and for the sum of those before it. */
+/* Scratch of a thread: a strip, then planes of part_rows x CONV_COLS for the running chain and for the sum of those
+ * before it. */
 #define CONV_STRIP_LD (CONV_KC + 16) /* rows of a strip not 4 KiB apart */
 #define CONV_STRIP_FLOATS ((size_t)RP_GEMM_GROUP * CONV_STRIP_LD)
 #define CONV_PLANE_FLOATS ((size_t)CONV_ROWS * CONV_COLS)
@@ -146,7 +149,8 @@ struct conv_piece {
     long h, w, offset, c0, c1;
 };
 
-/* dst = that piece of the pixel whose first run starts at (h, w), `at` floats from the image's start; +0 outside the image. */
+/* dst = that piece of the pixel whose first run starts at (h, w), `at` floats from the image's start; +0 outside the
+ * image. */
 RP_LANE void conv_copy_piece(float *dst, const struct conv_job *o, const struct conv_piece *p, long h, long w, long at)
 {
     const float *src = o->image + (at + p->offset);
@@ -157,7 +161,8 @@ RP_LANE void conv_copy_piece(float *dst, const struct conv_job *o, const struct 
     } else if (w >= 0 && w + o->pixels <= o->image_w) {
         conv_copy(dst, src + p->c0, p->c1 - p->c0);
     } else {
-        const long a = conv_clamp(-w * o->channels, p->c0, p->c1), b = conv_clamp((o->image_w - w) * o->channels, a, p->c1);
+        const long a = conv_clamp(-w * o->channels, p->c0, p->c1),
+                   b = conv_clamp((o->image_w - w) * o->channels, a, p->c1);
         conv_zero(dst, a - p->c0);
         if (a < b)
             conv_copy(dst + (a - p->c0), src + a, b - a);
@@ -166,10 +171,12 @@ RP_LANE void conv_copy_piece(float *dst, const struct conv_job *o, const struct 
 }
 
 /* k-steps k0..k1 of `rows` pixels from row i of the grid. */
-static void conv_gather(const struct conv_job *o, const struct conv_region *g, float *strip, long i, int rows, long k0, long k1)
+static void conv_gather(const struct conv_job *o, const struct conv_region *g, float *strip, long i, int rows, long k0,
+                        long k1)
 {
     const long length = o->pixels * o->channels;
-    long h[RP_GEMM_GROUP], w[RP_GEMM_GROUP], at[RP_GEMM_GROUP], run = k0 / length, run_h = run / o->runs_w, run_w = run % o->runs_w;
+    long h[RP_GEMM_GROUP], w[RP_GEMM_GROUP], at[RP_GEMM_GROUP];
+    long run = k0 / length, run_h = run / o->runs_w, run_w = run % o->runs_w;
     struct conv_pixel p = conv_pixel_at(g, i);
     for (int r = 0; r < rows; r++, conv_next_pixel(g, &p)) {
         h[r] = p.h * o->step + o->dh;
@@ -412,8 +419,8 @@ static void conv_strip(const struct conv_worker *w, long i, int rows)
     const int to_out = at >= 0;
     float *chain = w->chain + (i - w->i0) * CONV_COLS, *sum = w->sum + (i - w->i0) * CONV_COLS;
     float *to = to_out ? o->out + at * o->n + w->col : w->ends && !w->last ? sum : chain;
-    struct rp_tile t = {.a = o->image + i * o->k + w->k0, .lda = o->k, .k = w->k1 - w->k0, .last = w->last, .ldc = to_out ? o->n : CONV_COLS,
-                        .ldfrom = CONV_COLS, .ldsum = CONV_COLS, .ldadd = o->n};
+    struct rp_tile t = {.a = o->image + i * o->k + w->k0, .lda = o->k, .k = w->k1 - w->k0, .last = w->last,
+                        .ldc = to_out ? o->n : CONV_COLS, .ldfrom = CONV_COLS, .ldsum = CONV_COLS, .ldadd = o->n};
     if (!o->is_plain) {
         t.a = w->strip;
         t.lda = CONV_STRIP_LD;
@@ -475,8 +482,8 @@ static void conv_part(void *arg, int part, int thread)
         w.follows |= w.ends;
     }
     for (long i = w.i0; o->sums && o->regions == 1 && i < w.i1; i += RP_COLSUM_ROWS)
-        colsum_block(o->sums + i / RP_COLSUM_ROWS * o->n + w.col, o->out + i * o->n + w.col, o->n, least_of(RP_COLSUM_ROWS, w.i1 - i),
-                     w.cols);
+        colsum_block(o->sums + i / RP_COLSUM_ROWS * o->n + w.col, o->out + i * o->n + w.col, o->n,
+                     least_of(RP_COLSUM_ROWS, w.i1 - i), w.cols);
 }
 
 /* Of the products: regions write some pixels one by one, and column sums are another pass over what they write. */
@@ -485,10 +492,12 @@ static void conv_part(void *arg, int part, int thread)
 static void conv_divide(struct conv_job *o)
 {
     const struct conv_axis h = {o->grid_h, o->step, o->dh, o->dh_run, o->k ? o->runs / o->runs_w : 0, o->image_h};
-    const struct conv_axis w = {o->grid_w, o->step, o->dw, o->pixels > 1 ? 1 : o->dw_run, o->runs_w * o->pixels, o->image_w};
+    const struct conv_axis w = {o->grid_w, o->step, o->dw, o->pixels > 1 ? 1 : o->dw_run, o->runs_w * o->pixels,
+                                o->image_w};
     o->whole = conv_whole(&h, &w, o->rows);
     o->region[0] = o->whole;
-    o->regions = conv_regions_of(o->region, &h, &w, o->rows / (o->grid_h * o->grid_w), o->kernel->mr, CONV_WORTHWHILE(o));
+    o->regions =
+        conv_regions_of(o->region, &h, &w, o->rows / (o->grid_h * o->grid_w), o->kernel->mr, CONV_WORTHWHILE(o));
 }
 
 /* 64-row sums of what regions have written. */
@@ -500,18 +509,21 @@ static void conv_sums_part(void *arg, int part, int thread)
     colsum_block(o->sums + part * o->n, o->out + i * o->n, o->n, least_of(RP_COLSUM_ROWS, o->rows - i), o->n);
 }
 
-/* Chunks of about equal width; rows in parts of whole blocks of a column sum, small enough that there is work for every thread. */
+/* Chunks of about equal width; rows in parts of whole blocks of a column sum, small enough that there is work for every
+ * thread. */
 static void conv_run(struct conv_job *o)
 {
     struct rp_cpu *cpu = o->cpu;
     const size_t own = (size_t)cpu->threads * rp_cpu_conv_private();
     atomic_int is_spoiled = 0;
     int parts = 0;
-    o->is_plain = o->runs == 1 && o->pixels == 1 && o->step == 1 && !o->dh && !o->dw && o->grid_h == o->image_h && o->grid_w == o->image_w;
+    o->is_plain = o->runs == 1 && o->pixels == 1 && o->step == 1 && !o->dh && !o->dw && o->grid_h == o->image_h &&
+                  o->grid_w == o->image_w;
     o->panels = conv_panels_of(o->kernel, o->n);
     o->chunks = blocks_of(o->panels.count, CONV_COLS / o->kernel->nr);
     o->packed = (float *)((char *)rp_cpu_scratch(cpu, 0) + own);
-    RP_BUG_IF((size_t)cpu->threads * cpu->scratch_each < own + (size_t)(o->panels.count * o->k * o->kernel->nr) * sizeof(float));
+    RP_BUG_IF((size_t)cpu->threads * cpu->scratch_each <
+              own + (size_t)(o->panels.count * o->k * o->kernel->nr) * sizeof(float));
     o->part_rows = CONV_ROWS;
     while (o->part_rows > RP_COLSUM_ROWS && o->chunks * blocks_of(o->rows, o->part_rows) < 4 * cpu->threads)
         o->part_rows -= RP_COLSUM_ROWS;
@@ -531,15 +543,17 @@ static void conv_run(struct conv_job *o)
         rp_pool_run(cpu->pool, blocks_of(o->rows, RP_COLSUM_ROWS), conv_sums_part, o);
 }
 
-static void cpu_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w, const struct rp_conv *c,
-                             float *work)
+static void cpu_conv_forward(struct rp_dev *dev, float *y, float *mean, const float *x, const float *w,
+                             const struct rp_conv *c, float *work)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     const long rows = rp_conv_rows(c), taps = rp_conv_taps(c);
-    struct conv_job o = {.cpu = cpu, .kernel = cpu->gemm, .image = x, .image_h = c->in_h, .image_w = c->in_w, .channels = c->in_c,
-                         .step = c->stride, .grid_h = c->out_h, .grid_w = c->out_w, .rows = rows, .k = taps, .runs = c->kernel_h,
-                         .runs_w = 1, .pixels = c->kernel_w, .dh = -c->pad_top, .dw = -c->pad_left, .dh_run = 1, .w = w, .n = c->out_c,
-                         .segment = rp_segment((int)taps), .out = y, .out_h = c->out_h, .out_w = c->out_w, .out_step = 1,
+    struct conv_job o = {.cpu = cpu, .kernel = cpu->gemm, .image = x, .image_h = c->in_h, .image_w = c->in_w,
+                         .channels = c->in_c, .step = c->stride, .grid_h = c->out_h, .grid_w = c->out_w,
+                         .rows = rows, .k = taps, .runs = c->kernel_h, .runs_w = 1, .pixels = c->kernel_w,
+                         .dh = -c->pad_top, .dw = -c->pad_left, .dh_run = 1, .w = w, .n = c->out_c,
+                         .segment = rp_segment((int)taps), .out = y, .out_h = c->out_h, .out_w = c->out_w,
+                         .out_step = 1,
                          .sums = mean ? work : NULL};
     const int low = rp_is_mixed(dev->numerics);
     if (low)
@@ -567,7 +581,8 @@ static long conv_pieces(long from, long to, long step) /* of from, from + step, 
     return from < to ? (to - from + step - 1) / step : 0;
 }
 
-static void cpu_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add, const struct rp_conv *c)
+static void cpu_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const float *w, const float *add,
+                           const struct rp_conv *c)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
     const long stride = c->stride, taps = (long)c->kernel_h * c->kernel_w;
@@ -578,13 +593,16 @@ static void cpu_conv_dgrad(struct rp_dev *dev, float *dx, const float *dy, const
     for (long class = 0; class < stride * stride; class++) {
         const long h0 = class / stride, w0 = class % stride, kh = conv_first_tap(h0, c->pad_top, stride),
                    kw = conv_first_tap(w0, c->pad_left, stride), runs_w = conv_pieces(kw, c->kernel_w, stride);
-        struct conv_job o = {.cpu = cpu, .kernel = cpu->gemm, .image = dy, .image_h = c->out_h, .image_w = c->out_w, .channels = c->out_c,
-                             .step = 1, .grid_h = conv_pieces(h0, c->in_h, stride), .grid_w = conv_pieces(w0, c->in_w, stride),
+        struct conv_job o = {.cpu = cpu, .kernel = cpu->gemm, .image = dy, .image_h = c->out_h, .image_w = c->out_w,
+                             .channels = c->out_c, .step = 1, .grid_h = conv_pieces(h0, c->in_h, stride),
+                             .grid_w = conv_pieces(w0, c->in_w, stride),
                              .runs = conv_pieces(kh, c->kernel_h, stride) * runs_w, .runs_w = runs_w, .pixels = 1,
-                             .dh = (h0 + c->pad_top - kh) / stride, .dw = (w0 + c->pad_left - kw) / stride, .dh_run = -1, .dw_run = -1,
-                             .w = w, .n = c->in_c, .taps = taps, .in_c = c->in_c, .segment = rp_segment((int)(taps * c->out_c)),
-                             .is_gradient = 1, .tap = kh * c->kernel_w + kw, .tap_h = stride * c->kernel_w, .tap_w = stride, .out = dx,
-                             .add = add, .out_h = c->in_h, .out_w = c->in_w, .out_step = stride, .out_h0 = h0, .out_w0 = w0};
+                             .dh = (h0 + c->pad_top - kh) / stride, .dw = (w0 + c->pad_left - kw) / stride,
+                             .dh_run = -1, .dw_run = -1, .w = w, .n = c->in_c, .taps = taps, .in_c = c->in_c,
+                             .segment = rp_segment((int)(taps * c->out_c)), .is_gradient = 1,
+                             .tap = kh * c->kernel_w + kw, .tap_h = stride * c->kernel_w, .tap_w = stride,
+                             .out = dx, .add = add, .out_h = c->in_h, .out_w = c->in_w, .out_step = stride,
+                             .out_h0 = h0, .out_w0 = w0};
         o.rows = c->batch * o.grid_h * o.grid_w;
         o.k = o.runs * o.channels;
         if (o.rows)

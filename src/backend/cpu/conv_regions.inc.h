@@ -1,4 +1,5 @@
-/* The grid of a convolution in regions whose pixels have the same taps inside the image, so that the others are left out:
+/* The grid of a convolution in regions whose pixels have the same taps inside the image, so that the others are left
+ * out:
  *
  *      +---+-------+---+
  *      | 0 |   1   | 2 |     a 3x3 kernel: 0 has two rows and two columns of taps, 1 two rows of three, 4 all
@@ -66,8 +67,8 @@ static struct conv_region conv_whole(const struct conv_axis *h, const struct con
 
 /* Replaces the whole grid, region[0], if at most that share of its products is left. Pixels that do not fill the last
  * strip of a region, of mr pixels, cost as much as a whole one. Returns the number of regions. */
-static int conv_regions_of(struct conv_region region[CONV_REGIONS], const struct conv_axis *h, const struct conv_axis *w,
-                           long images, long mr, double share)
+static int conv_regions_of(struct conv_region region[CONV_REGIONS], const struct conv_axis *h,
+                           const struct conv_axis *w, long images, long mr, double share)
 {
     struct conv_band row[CONV_BANDS], column[CONV_BANDS];
     struct conv_region cut[CONV_REGIONS];

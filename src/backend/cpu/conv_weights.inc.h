@@ -45,7 +45,7 @@ struct wgrad_job {
     long rows, taps, chunks, parts, part_rows; /* parts of the output channels */
 };
 
-/* Columns k0..k1 of run kh, `rows` rows from r0: x[n, oh*stride + kh - pad_top, ...] to dst, nr floats from row to row. */
+/* Columns k0..k1 of run kh, `rows` rows from r0: x[n, oh*stride + kh - pad_top, ...] to dst, nr floats a row. */
 static void wgrad_gather_run(const struct wgrad_job *o, float *dst, long r0, long rows, long kh, long k0, long k1)
 {
     const struct rp_conv *c = o->c;
@@ -285,8 +285,8 @@ static void wgrad_tiles(struct wgrad_task *w, const struct wgrad_slab *s)
             struct rp_tile t = {.a = w->a[w->a_flip] + i / RP_GEMM_GROUP * WGRAD_GROUP + i % RP_GEMM_GROUP,
                                 .b = w->b[w->b_flip] + (n / o->shifts * o->panel_rows + pixel) * nr,
                                 .runs = o->shifts > 1 ? w->run : NULL, .k = s->rows,
-                                .cols = (int)conv_columns(&o->panels, panel), .last = !continues, .c = c, .ldc = o->taps,
-                                .sum = s->r0 == w->first ? NULL : c, .ldsum = o->taps};
+                                .cols = (int)conv_columns(&o->panels, panel), .last = !continues, .c = c,
+                                .ldc = o->taps, .sum = s->r0 == w->first ? NULL : c, .ldsum = o->taps};
             const long most = o->kernel->copies && rows == mr ? w->slots : 0;
             long packed[2];
             t.ahead[0].at = t.ahead[1].at = (const char *)t.a;
@@ -402,10 +402,12 @@ static void wgrad_plan(struct wgrad_job *o)
     o->chunks = blocks_of(o->panels.count, most);
 }
 
-static void cpu_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c, float *work)
+static void cpu_conv_wgrad(struct rp_dev *dev, float *dw, const float *dy, const float *x, const struct rp_conv *c,
+                           float *work)
 {
     struct rp_cpu *cpu = rp_cpu_of(dev);
-    struct wgrad_job o = {.cpu = cpu, .kernel = cpu->gemm, .c = c, .dy = dy, .x = x, .rows = rp_conv_rows(c), .taps = rp_conv_taps(c)};
+    struct wgrad_job o = {
+        .cpu = cpu, .kernel = cpu->gemm, .c = c, .dy = dy, .x = x, .rows = rp_conv_rows(c), .taps = rp_conv_taps(c)};
     const long groups = blocks_of(o.rows, RP_CONV_GROUP);
     if (rp_is_mixed(dev->numerics)) {
         low_conv_wgrad(dev, dw, dy, x, c);

@@ -1,14 +1,15 @@
 /* GEMM: cutting into tiles, packing, order of work. The arithmetic is in gemm_<isa>.c, the picture in gemm.h.
  *
- * Columns are cut into chunks; a task is one chunk times a part of the rows (all rows, unless there are more threads than
- * chunks); its k-steps are cut into blocks. For each block a thread packs its own copy of the chunk of B, then passes all strips
- * of A by it. Tasks are taken from a shared counter; nothing else is shared, so there is no barrier inside a GEMM.
+ * Columns are cut into chunks; a task is one chunk times a part of the rows (all rows, unless there are more threads
+ * than chunks); its k-steps are cut into blocks. For each block a thread packs its own copy of the chunk of B, then
+ * passes all strips of A by it. Tasks are taken from a shared counter; nothing else is shared, so there is no barrier
+ * inside a GEMM.
  *
- * Packing is hidden where it would show. The next band of A^T, one or two groups of rows, is packed by the tiles of this one: each
- * copies a few pieces between its k-steps (struct rp_gemm_copy) and fetches those of the next tile. A piece is a k-step of the band:
- * its two lines are neighbours in memory, and half as many pieces take half as many instructions. The next block's B, when few
- * rows use it, is packed in slices, one a tile: between its k-steps where A is [m,k] and B [k,n] and the kernel can, else after it,
- * its source lines fetched by the tile before.
+ * Packing is hidden where it would show. The next band of A^T, one or two groups of rows, is packed by the tiles of
+ * this one: each copies a few pieces between its k-steps (struct rp_gemm_copy) and fetches those of the next tile. A
+ * piece is a k-step of the band: its two lines are neighbours in memory, and half as many pieces take half as many
+ * instructions. The next block's B, when few rows use it, is packed in slices, one a tile: between its k-steps where A
+ * is [m,k] and B [k,n] and the kernel can, else after it, its source lines fetched by the tile before.
  *
  * Where a sum lives until its last visit:
  *
@@ -32,7 +33,7 @@
 
 /* Scratch of one thread, in floats: two buffers for B, two for bands of A^T, planes for sums. */
 #define B_FLOATS ((size_t)KC * COLS_PACKED)
-#define GROUP_FLOATS ((size_t)(KC + 16) * GROUP) /* not a multiple of 4 KiB: stores to one must not look like loads from the other */
+#define GROUP_FLOATS ((size_t)(KC + 16) * GROUP) /* no multiple of 4 KiB: else stores look like loads of the other */
 #define A_FLOATS (GROUPS_MOST * GROUP_FLOATS)
 #define PLANE_FLOATS(rows) ((size_t)(rows) * COLS_IN_PLACE)
 #define LAST_OF_LINE (GROUP - 1) /* 16 floats that lie across two lines: the first line came with those before */
@@ -135,7 +136,7 @@ static int take_task(struct gemm_job *j, struct gemm_block *b)
     }
 }
 
-/* The block after *b; with `early`, none rather than one of the last tasks, which an idle thread could start at once. */
+/* The block after *b; with `early`, none rather than one of the last tasks, which an idle thread could start now. */
 static struct gemm_block block_after(struct gemm_job *j, struct gemm_block b, int early)
 {
     int k = j->g->k;
@@ -155,8 +156,8 @@ static struct gemm_block block_after(struct gemm_job *j, struct gemm_block b, in
 
 /* ---- packing B ---- */
 
-/* B is packed by units: a k-step of the whole chunk; or a k-step of one panel, panel after panel, where tiles copy them; or, where B is
- * stored [n,k], 16 k-steps of one panel. */
+/* B is packed by units: a k-step of the whole chunk; or a k-step of one panel, panel after panel, where tiles copy
+ * them; or, where B is stored [n,k], 16 k-steps of one panel. */
 static int panels_of_unit(const struct gemm_job *j, const struct gemm_block *b)
 {
     return j->g->tb || j->copies_b ? 1 : cut(b->cols, j->kernel->nr);
@@ -181,7 +182,8 @@ static const float *b_unit_source(const struct gemm_job *j, const struct gemm_bl
 }
 
 /* k-step p of panels first..last-1; soon: also fetch the k-step 8 after it */
-static void pack_b_row(const struct gemm_job *j, const struct gemm_block *b, float *dst, int p, int first, int last, int soon)
+static void pack_b_row(const struct gemm_job *j, const struct gemm_block *b, float *dst, int p, int first, int last,
+                       int soon)
 {
     const int nr = j->kernel->nr, exist = min(last * nr, b->cols) - first * nr, whole = exist / nr, rest = exist % nr;
     const long stride = (long)b->k * nr;
@@ -330,7 +332,8 @@ static void compute_tile(const struct worker *w, struct rp_tile *t, const struct
     }
 }
 
-/* Source lines of the rows of A that come next. In place: tile q of a strip fetches rows q and q + panels of the next strip. */
+/* Source lines of the rows of A that come next. In place: tile q of a strip fetches rows q and q + panels of the next
+ * strip. */
 static void aim_in_place(const struct worker *w, struct rp_tile *t, const struct position *at, int q)
 {
     const int mr = w->job->kernel->mr;
@@ -342,9 +345,9 @@ static void aim_in_place(const struct worker *w, struct rp_tile *t, const struct
     }
 }
 
-/* A^T: while the tiles of a band run, the next one is packed in as many slices. Of a band of one group tile q fetches what is packed
- * after tile q + 1, or, since a tile fetches k/16 lines, after the next few tiles; after the last slice, the first of the band after.
- * Of a band of two, copies fetch. */
+/* A^T: while the tiles of a band run, the next one is packed in as many slices. Of a band of one group tile q fetches
+ * what is packed after tile q + 1, or, since a tile fetches k/16 lines, after the next few tiles; after the last slice,
+ * the first of the band after. Of a band of two, copies fetch. */
 static void aim_packed(const struct worker *w, struct rp_tile *t, int band, int q)
 {
     const struct gemm_job *j = w->job;
@@ -369,16 +372,17 @@ static int pieces_of_tile(const struct worker *w)
     return k / chain * (chain / 16) + k % chain / 16;
 }
 
-/* Of the share p..end of the next band's k-steps that belongs to this tile, the part that the kernel packs. A band of two groups: it also
- * fetches the next tile's share, or that of the first tile of the band after. */
+/* Of the share p..end of the next band's k-steps that belongs to this tile, the part that the kernel packs. A band of
+ * two groups: it also fetches the next tile's share, or that of the first tile of the band after. */
 static int give_a_copy(const struct worker *w, struct rp_tile *t, float *dst, int row, int p, int end)
 {
     const struct gemm_job *j = w->job;
     const int wraps = end >= w->now.k, soon_row = wraps ? row + j->band : row;
     if (!j->kernel->copies || w->now.i1 - row < j->band)
         return p;
-    t->copy[0] = (struct rp_gemm_copy){.from = group_source(j, &w->now, row, p), .to = dst + (long)p * GROUP, .at = w->a_vector,
-                                       .step = j->g->lda, .to_step = GROUP, .vectors = j->band / j->kernel->lanes,
+    t->copy[0] = (struct rp_gemm_copy){.from = group_source(j, &w->now, row, p), .to = dst + (long)p * GROUP,
+                                       .at = w->a_vector, .step = j->g->lda, .to_step = GROUP,
+                                       .vectors = j->band / j->kernel->lanes,
                                        .pieces = min(end - p, pieces_of_tile(w))};
     if (j->band > GROUP && w->now.i1 - soon_row >= j->band)
         t->copy[0].ahead = group_source(j, &w->now, soon_row, wraps ? 0 : end) + LAST_OF_LINE;
@@ -395,7 +399,8 @@ static void aim_ahead(const struct worker *w, struct rp_tile *t)
     }
 }
 
-/* Of the next block's B up to unit `end`, which is due after this tile, what the kernel packs: of a whole panel stored [k,n]. */
+/* Of the next block's B up to unit `end`, which is due after this tile, what the kernel packs: of a whole panel stored
+ * [k,n]. */
 static void give_b_copy(struct worker *w, struct rp_tile *t, int end)
 {
     const struct gemm_job *j = w->job;
@@ -404,8 +409,9 @@ static void give_b_copy(struct worker *w, struct rp_tile *t, int end)
     if (!j->copies_b || unit >= end || (unit / b->k + 1) * nr > b->cols)
         return;
     const int pieces = min(min(end - unit, b->k - unit % b->k), pieces_of_tile(w));
-    t->copy[1] = (struct rp_gemm_copy){.from = b_unit_source(j, b, unit), .to = w->b[!w->flip] + (long)unit * nr, .at = w->b_vector,
-                                       .step = j->g->ldb, .to_step = nr, .vectors = nr / j->kernel->lanes, .pieces = pieces};
+    t->copy[1] = (struct rp_gemm_copy){.from = b_unit_source(j, b, unit), .to = w->b[!w->flip] + (long)unit * nr,
+                                       .at = w->b_vector, .step = j->g->ldb, .to_step = nr,
+                                       .vectors = nr / j->kernel->lanes, .pieces = pieces};
     w->ahead_done += pieces;
     if (w->ahead_done < w->ahead)
         t->copy[1].ahead = b_unit_source(j, b, w->ahead_done);
@@ -427,8 +433,10 @@ static void run_strip(struct worker *w, int i, long done)
     const struct rp_gemm *g = j->g;
     const struct gemm_block *b = &w->now;
     const int mr = j->kernel->mr, nr = j->kernel->nr, in_band = (i - b->i0) % j->band, band = i - in_band;
-    const int parity = (i - b->i0) / j->band % 2, row_follows = i + 2 * mr <= b->i1, band_follows = g->ta && band + j->band < b->i1;
-    const float *a = g->ta ? w->a[parity] + in_band / GROUP * GROUP_FLOATS + in_band % GROUP : g->a + i * g->lda + b->k0;
+    const int parity = (i - b->i0) / j->band % 2, row_follows = i + 2 * mr <= b->i1,
+              band_follows = g->ta && band + j->band < b->i1;
+    const float *const packed = w->a[parity] + in_band / GROUP * GROUP_FLOATS + in_band % GROUP;
+    const float *const a = g->ta ? packed : g->a + i * g->lda + b->k0;
     int slice = in_band / mr * w->panels;
     struct rp_tile t;
 
@@ -438,7 +446,8 @@ static void run_strip(struct worker *w, int i, long done)
     t.ldadd = g->ldadd;
     for (int q = 0; q < w->panels; q++, slice++) {
         const int col = q * nr, wrap = q + 1 == w->panels;
-        const struct position at = {.i = i, .rows = min(mr, b->i1 - i), .col = col, .next_i = wrap && row_follows ? i + mr : i,
+        const struct position at = {.i = i, .rows = min(mr, b->i1 - i), .col = col,
+                                    .next_i = wrap && row_follows ? i + mr : i,
                                     .next_col = !wrap ? col + nr : row_follows ? 0 : col};
         t.a = a;
         t.b = w->b[w->flip] + (long)col * b->k;
@@ -514,7 +523,8 @@ static void work(void *arg, int part, int thread)
 /* Planes get what the packing buffers leave: parts of the rows are cut so that their sums fit. */
 static void plan_chains(struct gemm_job *j)
 {
-    const size_t left = j->cpu->scratch_each / sizeof(float) - 2 * B_FLOATS - 2 * A_FLOATS, most = PLANE_FLOATS(PLANE_ROWS_MOST);
+    const size_t left = j->cpu->scratch_each / sizeof(float) - 2 * B_FLOATS - 2 * A_FLOATS,
+                 most = PLANE_FLOATS(PLANE_ROWS_MOST);
     const struct rp_gemm *g = j->g;
     RP_BUG_IF(j->cpu->scratch_each < rp_cpu_gemm_scratch(1, 0));
     j->segment = g->segment > 0 && g->segment < g->k ? g->segment : g->k;
@@ -525,8 +535,8 @@ static void plan_chains(struct gemm_job *j)
     j->plane_floats = planes ? (left < most ? left : most) / (size_t)planes / GROUP * GROUP : 0;
 }
 
-/* Chunks: a multiple of the threads while they are few. Parts of the rows: only when chunks are fewer than threads, or when
- * partial sums must fit into a plane. */
+/* Chunks: a multiple of the threads while they are few. Parts of the rows: only when chunks are fewer than threads, or
+ * when partial sums must fit into a plane. */
 static void plan_tasks(struct gemm_job *j)
 {
     const struct rp_gemm *g = j->g;
@@ -570,9 +580,11 @@ const struct rp_gemm_kernel *rp_cpu_gemm_kernel(enum rp_isa isa)
     return isa == RP_ISA_scalar && rp_isa_chooses_fma() ? RP_KERNELS_x86_64(&rp_gemm_scalar_fma) : kernels[isa];
 }
 
-/* Planes for the rows whose sums a forward product or data gradient keeps apart; short chains have only the smallest ones. */
+/* Planes for the rows whose sums a forward product or data gradient keeps apart; short chains have only the smallest
+ * ones. */
 size_t rp_cpu_gemm_scratch(int rows, int segment)
 {
     int most = segment > 0 && segment <= KC ? 0 : min(rows, PLANE_ROWS_MOST);
-    return (2 * B_FLOATS + 2 * A_FLOATS + PLANE_FLOATS(most < PLANE_ROWS_LEAST ? PLANE_ROWS_LEAST : most)) * sizeof(float);
+    return (2 * B_FLOATS + 2 * A_FLOATS + PLANE_FLOATS(most < PLANE_ROWS_LEAST ? PLANE_ROWS_LEAST : most)) *
+           sizeof(float);
 }

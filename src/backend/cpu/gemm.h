@@ -76,7 +76,7 @@ struct rp_gemm_kernel {
     int mr, nr, lanes; /* register tile; mr divides RP_GEMM_GROUP, lanes divides nr */
     int copies;                  /* 1: packed tiles do the work of tile.copy; 2: tiles in place that of copy[1], too */
     rp_tile_fn in_place, packed; /* rows 1..mr */
-    /* panels x nr columns of one k row: src[p*nr + j] -> dst[p*stride + j]; `ahead` is a row that will be wanted soon */
+    /* panels x nr columns of one k row: src[p*nr + j] -> dst[p*stride + j]; `ahead`: a row that is wanted soon */
     void (*copy_row)(float *dst, long stride, const float *src, const float *ahead, int panels);
     /* 16 k-steps of `cols` columns stored as rows: src[j*ld + k] -> dst[k*nr + j], j < cols, a multiple of `lanes` */
     void (*transpose)(float *dst, const float *src, long ld, int cols);

@@ -1,4 +1,5 @@
-/* AVX2 kernel: 4 x 24 tiles, 12 accumulators of 8 floats; with 3 vectors of B and 1 broadcast of A that is all 16 registers.
+/* AVX2 kernel: 4 x 24 tiles, 12 accumulators of 8 floats; with 3 vectors of B and 1 broadcast of A that is all 16
+ * registers.
  *
  *              b0         b1         b2
  *   a[0] *  r[0][0]    r[0][1]    r[0][2]        7 loads for 12 FMAs; 6 x 16 would need 8 and leaves rows over:
@@ -32,8 +33,8 @@ ALWAYS const float *row_at(const struct gemm_avx2_rows *a, int i, int in_place, 
     return (const float *)((i < 2 ? a->p0 : a->p2) + (i % 2) * a->step) + k;
 }
 
-ALWAYS void step(__m256 r[MR][V], const struct gemm_avx2_rows *a, const float *b, const int rows, const int vectors, const int in_place,
-                 const int k)
+ALWAYS void step(__m256 r[MR][V], const struct gemm_avx2_rows *a, const float *b, const int rows, const int vectors,
+                 const int in_place, const int k)
 {
     /* named: left alone, the compiler moves accumulators about */
     register __m256 b0 __asm__("ymm12"), b1 __asm__("ymm13"), b2 __asm__("ymm14");
@@ -158,7 +159,8 @@ ALWAYS void chain_packed(__m256 r[MR][V], const struct rp_tile *t, const int row
 }
 
 /* Lanes that exist, one all-ones or zero word per column: lane v of the mask of `cols` is edge[NR - cols + v]. */
-static const int edge[2 * NR] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+static const int edge[2 * NR] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                                 -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 
 ALWAYS __m256i lanes(int cols, int v)
 {
@@ -203,18 +205,32 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
             UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
                 r[i][v] = _mm256_add_ps(r[i][v], load(t->add + i * t->ldadd, n, v, whole));
     }
-    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) store(t->c + i * t->ldc, r[i][v], n, v, whole);
+    UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
+        store(t->c + i * t->ldc, r[i][v], n, v, whole);
 }
 
-/* By rows and vectors, whole panels and those whose last vector has a mask: columns that the last panel lacks are not computed. */
-#define EDGE(rows, vectors)                                                                                                                \
-    static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t) { tile(t, rows, vectors, 1, 0); }           \
-    static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t) { tile(t, rows, vectors, 0, 0); }
-#define TILE(rows)                                                                                                                         \
-    static __attribute__((noinline)) void in_place_##rows(const struct rp_tile *t) { tile(t, rows, V, 1, 1); }                             \
-    static __attribute__((noinline)) void packed_##rows(const struct rp_tile *t) { tile(t, rows, V, 0, 1); }                               \
-    EDGE(rows, 1)                                                                                                                          \
-    EDGE(rows, 2)                                                                                                                          \
+/* By rows and vectors, whole panels and those whose last vector has a mask: columns that the last panel lacks are not
+ * computed. */
+#define EDGE(rows, vectors)                                                                                            \
+    static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t)                         \
+    {                                                                                                                  \
+        tile(t, rows, vectors, 1, 0);                                                                                  \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t)                           \
+    {                                                                                                                  \
+        tile(t, rows, vectors, 0, 0);                                                                                  \
+    }
+#define TILE(rows)                                                                                                     \
+    static __attribute__((noinline)) void in_place_##rows(const struct rp_tile *t)                                     \
+    {                                                                                                                  \
+        tile(t, rows, V, 1, 1);                                                                                        \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void packed_##rows(const struct rp_tile *t)                                       \
+    {                                                                                                                  \
+        tile(t, rows, V, 0, 1);                                                                                        \
+    }                                                                                                                  \
+    EDGE(rows, 1)                                                                                                      \
+    EDGE(rows, 2)                                                                                                      \
     EDGE(rows, 3)
 TILE(4)
 TILE(3)
@@ -226,7 +242,8 @@ typedef void (*tile_fn)(const struct rp_tile *t);
 #define FUNCTIONS(form, rows) {form##_##rows##_1, form##_##rows##_2, form##_##rows##_3, form##_##rows}
 static const tile_fn in_place_of[MR][V + 1] = {FUNCTIONS(in_place, 1), FUNCTIONS(in_place, 2), FUNCTIONS(in_place, 3),
                                                FUNCTIONS(in_place, 4)};
-static const tile_fn packed_of[MR][V + 1] = {FUNCTIONS(packed, 1), FUNCTIONS(packed, 2), FUNCTIONS(packed, 3), FUNCTIONS(packed, 4)};
+static const tile_fn packed_of[MR][V + 1] = {FUNCTIONS(packed, 1), FUNCTIONS(packed, 2), FUNCTIONS(packed, 3),
+                                             FUNCTIONS(packed, 4)};
 
 static void in_place(const struct rp_tile *t, int rows)
 {

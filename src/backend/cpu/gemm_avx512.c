@@ -23,12 +23,12 @@
 #define BROADCAST_ROW(x, p, rows, step, bytes)                                                                         \
     __asm__ volatile("vbroadcastss %c3(%1,%2," #rows "), %0" : "=v"(x) : "r"(p), "r"(step), "i"(bytes))
 
-/* The compiler keeps integers that do not fit in vector registers rather than on the stack, and an instruction that moves one
- * back takes a cycle of a port of the FMAs. */
+/* The compiler keeps integers that do not fit in vector registers rather than on the stack, and an instruction that
+ * moves one back takes a cycle of a port of the FMAs. */
 #define NO_SPILLS __asm__ volatile("" ::: "xmm28", "xmm29", "xmm30", "xmm31")
 
-/* Where the rows of A are at this k-step: in place by three pointers three rows apart, since an x86 address can add one or two
- * steps but not three; packed by one pointer. */
+/* Where the rows of A are at this k-step: in place by three pointers three rows apart, since an x86 address can add one
+ * or two steps but not three; packed by one pointer. */
 struct gemm_avx512_rows {
     const char *p0, *p3, *p6;
     long step; /* bytes between rows */
@@ -50,8 +50,8 @@ ALWAYS __m512 broadcast(const struct gemm_avx512_rows *a, const int i, const int
 }
 
 /* One k-step. B sits in named registers: left alone, the compiler moves accumulators about. */
-ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float *b, const int rows, const int vectors, const int in_place,
-                 const int k)
+ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float *b, const int rows, const int vectors,
+                 const int in_place, const int k)
 {
     register __m512 b0 __asm__("zmm24"), b1 __asm__("zmm25"), b2 __asm__("zmm26");
     LOAD(b0, b, 4 * (k * NR));
@@ -110,7 +110,7 @@ ALWAYS void copy_vectors(const struct rp_gemm_copy *c, const int vectors)
         UNROLL for (int v = 0; v < vectors; v++) _mm_prefetch((const char *)(c->ahead + 16 * v), _MM_HINT_T1);
 }
 
-/* one, other: what gemm.c and the weight gradients of convolutions mostly have; a loop over vectors takes twice as long */
+/* one, other: what gemm.c and weight gradients of convolutions mostly have; a loop over vectors takes twice as long */
 ALWAYS void copy_piece(struct rp_gemm_copy *c, const int one, const int other)
 {
     if (c->vectors == one)
@@ -232,7 +232,8 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm512_add_ps(_mm512_maskz_loadu_ps(m[v], t->sum + i * t->ldsum + 16 * v), r[i][v]);
     if (t->last) {
-        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) r[i][v] = _mm512_add_ps(r[i][v], zero);
+        UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
+            r[i][v] = _mm512_add_ps(r[i][v], zero);
         if (t->bias)
             UNROLL for (int v = 0; v < vectors; v++) {
                 const __m512 x = _mm512_maskz_loadu_ps(m[v], t->bias + 16 * v);
@@ -247,9 +248,15 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
 }
 
 /* By rows and vectors: the columns that the last panel of a GEMM lacks are not computed. */
-#define TILE(rows, vectors)                                                                                                                \
-    static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t) { tile(t, rows, vectors, 1); }              \
-    static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t) { tile(t, rows, vectors, 0); }
+#define TILE(rows, vectors)                                                                                            \
+    static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t)                         \
+    {                                                                                                                  \
+        tile(t, rows, vectors, 1);                                                                                     \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t)                           \
+    {                                                                                                                  \
+        tile(t, rows, vectors, 0);                                                                                     \
+    }
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 3)
 TILES(8)
 TILES(4)

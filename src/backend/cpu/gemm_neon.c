@@ -1,8 +1,9 @@
-/* NEON kernel: 8 x 12 tiles, 24 accumulators of 4 floats; with 3 vectors of B and 2 or 4 of A these are most of the 32 registers.
- * A's elements are lanes of its vectors: rows of a packed group, or four k-steps of four rows that are read in place, for which B is
- * loaded twice. tests/bench/neon.sh counts the instructions.
+/* NEON kernel: 8 x 12 tiles, 24 accumulators of 4 floats; with 3 vectors of B and 2 or 4 of A these are most of the 32
+ * registers. A's elements are lanes of its vectors: rows of a packed group, or four k-steps of four rows that are read
+ * in place, for which B is loaded twice. tests/bench/neon.sh counts the instructions.
  *
- * Volatile asm keeps the order of instructions: the compiler would load all of A first, and keep accumulators in memory. */
+ * Volatile asm keeps the order of instructions: the compiler would load all of A first, and keep accumulators in
+ * memory. */
 #include "backend/cpu/gemm.h"
 
 #include <arm_neon.h>
@@ -134,7 +135,8 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
     const int n = t->cols;
     UNROLL for (int i = 0; i < rows; i++)
     {
-        UNROLL for (int v = 0; v < vectors; v++) r[i][v] = t->from ? load(t->from + i * t->ldfrom, n, v, whole) : vdupq_n_f32(0.0f);
+        UNROLL for (int v = 0; v < vectors; v++)
+            r[i][v] = t->from ? load(t->from + i * t->ldfrom, n, v, whole) : vdupq_n_f32(0.0f);
     }
     chain(r, t, rows, vectors, in_place);
     UNROLL for (int i = 0; i < rows; i++)
@@ -152,7 +154,8 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
     }
 }
 
-/* By rows and vectors, whole panels and those whose last vector may be a part: columns that the last panel lacks are not computed. */
+/* By rows and vectors, whole panels and those whose last vector may be a part: columns that the last panel lacks are
+ * not computed. */
 #define TILE(name, vectors, whole, rows)                                                                               \
     static __attribute__((noinline)) void in_place_##rows##_##name(const struct rp_tile *t)                            \
     {                                                                                                                  \

@@ -1,7 +1,8 @@
-/* The plain kernel: 4 x 8 tiles, one scalar fma at a time. For CPUs without AVX2 and as the thing others are compared with.
+/* The plain kernel: 4 x 8 tiles, one scalar fma at a time. For CPUs without AVX2 and as the thing others are compared
+ * with.
  *
- * It exists twice on x86-64: with the FMA instruction, and with the library's fmaf() where the CPU has none. Both round once, so the bits
- * agree; the second is some fifty times slower. */
+ * It exists twice on x86-64: with the FMA instruction, and with the library's fmaf() where the CPU has none. Both round
+ * once, so the bits agree; the second is some fifty times slower. */
 #include "backend/cpu/gemm.h"
 
 #include <math.h>
@@ -79,5 +80,6 @@ static void copy_group(float *dst, const float *src, long ld, int k)
 
 const struct rp_gemm_kernel rp_gemm_scalar = {MR, NR, NR, 0, in_place, packed, copy_row, transpose, copy_group};
 #if defined __x86_64__
-const struct rp_gemm_kernel rp_gemm_scalar_fma = {MR, NR, NR, 0, in_place_fma, packed_fma, copy_row, transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_scalar_fma = {MR, NR, NR, 0, in_place_fma, packed_fma,
+                                                  copy_row, transpose, copy_group};
 #endif
