@@ -14,11 +14,22 @@
 
 static const char schema[] = "repro-record/1";
 
+/* A file as it was read first. A machine changes while probes run: a probe that reads a file again gets these bytes, so
+ * that the document is the one that the record gives. */
+struct first_read {
+    const void *redaction;
+    enum rp_state state;
+    const char *detail; /* borrowed, as in struct rp_text */
+    struct rp_buf bytes;
+};
+
 struct rp_recorder {
     char *name;            /* of the directory, for messages */
     int dir, root;         /* where to, where from (borrowed) */
     json_t *live;          /* live.json */
-    json_t *seen;          /* path -> the redaction it was read with */
+    json_t *seen;          /* path -> its number in `first` */
+    struct first_read *first;
+    int firsts;
     json_t *names;         /* [path]: there, but perhaps not read */
     json_t *renamed;       /* directory -> its name in the record */
     struct rp_err failure; /* the first; code RP_OK: none */
@@ -113,14 +124,37 @@ static void note_state(struct rp_recorder *r, const char *path, enum rp_state st
     json_object_set_new(json_object_get(r->live, "states"), hidden, why);
 }
 
-void rp_record_text(struct rp_recorder *r, const struct rp_text *t, const void *redaction)
+static void keep_first(struct rp_recorder *r, const struct rp_text *t, const void *redaction)
+{
+    r->first = rp_realloc(r->first, ((size_t)r->firsts + 1) * sizeof *r->first);
+    struct first_read *f = &r->first[r->firsts];
+    *f = (struct first_read){.redaction = redaction, .state = t->state, .detail = t->detail};
+    if (t->state == RP_STATE_OK)
+        rp_buf_add(&f->bytes, t->bytes.data, t->bytes.size);
+    json_object_set_new(r->seen, t->path, json_integer(r->firsts++));
+}
+
+static void give_first(const struct first_read *f, struct rp_text *t)
+{
+    rp_buf_fini(&t->bytes);
+    t->state = f->state;
+    t->detail = f->detail;
+    if (f->state == RP_STATE_OK)
+        rp_buf_add(&t->bytes, f->bytes.data, f->bytes.size);
+}
+
+void rp_record_text(struct rp_recorder *r, struct rp_text *t, const void *redaction)
 {
     char at[PATH_MAX];
     const json_t *before = json_object_get(r->seen, t->path);
-    RP_BUG_IF(before && json_integer_value(before) != (json_int_t)(intptr_t)redaction);
+    if (before) {
+        const struct first_read *f = &r->first[json_integer_value(before)];
+        RP_BUG_IF(f->redaction != redaction);
+        give_first(f, t);
+    }
     if (before || r->failure.code != RP_OK)
         return;
-    json_object_set_new(r->seen, t->path, json_integer((json_int_t)(intptr_t)redaction));
+    keep_first(r, t, redaction);
     if (t->state != RP_STATE_OK)
         note_state(r, t->path, t->state, t->detail);
     else if (place_in_record(r, t->path, !redaction, at) <
@@ -259,6 +293,9 @@ void rp_record_free(struct rp_recorder *r)
     rp_closep(&r->dir);
     json_decref(r->live);
     json_decref(r->seen);
+    for (int i = 0; i < r->firsts; i++)
+        rp_buf_fini(&r->first[i].bytes);
+    free(r->first);
     json_decref(r->names);
     json_decref(r->renamed);
     free(r);

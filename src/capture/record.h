@@ -21,8 +21,9 @@ struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, c
 int rp_record_finish(struct rp_recorder *r, struct rp_err *err) rp_must_check;
 void rp_record_free(struct rp_recorder *r);
 
-/* t->path was read, or could not be read. redaction: identifies the redaction, NULL for the unchanged file. */
-void rp_record_text(struct rp_recorder *r, const struct rp_text *t, const void *redaction);
+/* t->path was read, or could not be read. redaction: identifies the redaction, NULL for the unchanged file. Of a path
+ * that was read before, *t becomes what was read then. */
+void rp_record_text(struct rp_recorder *r, struct rp_text *t, const void *redaction);
 void rp_record_link(struct rp_recorder *r, const struct rp_text *t);                   /* the same of a link itself */
 void rp_record_dirlist(struct rp_recorder *r, const char *path, const struct rp_dirlist *d);
 void rp_record_name(struct rp_recorder *r, const char *path); /* it is there */

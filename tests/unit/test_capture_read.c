@@ -2,6 +2,7 @@
  * around. */
 #include "base/json.h"
 #include "capture/container/security.h"
+#include "capture/record.h"
 #include "tests/unit/scratch.h"
 
 #include <fcntl.h>
@@ -64,4 +65,33 @@ TEST(texts_that_turn_around_are_none)
     rp_put_str(out, "b", "stra\xc3\x9f" "e", "x");
     CHECK_STR(json_string_value(json_object_get(json_object_get(out, "a"), "state")), "error");
     CHECK_STR(json_string_value(json_object_get(json_object_get(out, "b"), "state")), "ok");
+}
+
+/* A mount, say, that is gone when the next probe reads the list again: the document has to be the one of the record. */
+TEST(a_file_that_changes_is_recorded_as_it_was_first)
+{
+    struct rp_capture_opts o;
+    struct rp_probe p = begin(&o);
+    struct rp_err err;
+    RP_FREE char *file = rp_asprintf("%s/mounts", o.root), *to = rp_asprintf("%s/record", scratch_new());
+    RP_TEXT first = {0};
+    RP_TEXT again = {0};
+    RP_TEXT absent = {0};
+    p.record = rp_record_new(to, p.root, "00", "2026-11-29T00:00:00Z", &err);
+    CHECK(p.record != NULL, "%s", err.msg);
+    CHECK(rp_write_file(file, "one\n", 4, 0644, &err) == 0, "%s", err.msg);
+    rp_text_read(&first, &p, "/mounts");
+    CHECK(rp_write_file(file, "two\n", 4, 0644, &err) == 0, "%s", err.msg);
+    rp_text_read(&again, &p, "/mounts");
+    CHECK_STR(first.bytes.data, "one\n");
+    CHECK_STR(again.bytes.data, "one\n");
+    rp_text_read(&absent, &p, "/later");
+    CHECK(absent.state == RP_STATE_ABSENT, "there is /later");
+    rp_text_fini(&absent);
+    RP_FREE char *later = rp_asprintf("%s/later", o.root);
+    CHECK(rp_write_file(later, "x\n", 2, 0644, &err) == 0, "%s", err.msg);
+    rp_text_read(&absent, &p, "/later");
+    CHECK(absent.state == RP_STATE_ABSENT && !absent.bytes.data, "/later was not there first");
+    rp_record_free(p.record);
+    rp_closep(&p.root);
 }
