@@ -17,7 +17,7 @@
 # one in CASE.exit, and with the outputs in CASE.out and CASE.err where these exist. Status 77 skips it; its last line is the reason.
 #
 # A test may set these in its first 30 lines:
-#   # timeout: SECONDS   default 300
+#   # timeout: SECONDS   at least 300, which others have
 #   # serial             run after the others, with one more of its kind at most
 #   # exhaustive         takes seconds of processor time to try everything: not in --check (in C: a comment of its own)
 #   # shims: 800 700     for tests/cuda: run once with each BUILD/shim/NAME/libcuda.so.1 (default: 800)
@@ -143,8 +143,8 @@ run_one() { # VARIANT:FILE
     slug=$(tr / _ <<<"$id")
     log=$OUT/log/$slug.log
     local variant=${id%%:*} file=${id#*:} begin=$EPOCHREALTIME
-    limit=$(head -n 30 "$file" | sed -n 's/^[# *]*timeout: \([0-9]*\).*/\1/p' | head -n 1)
-    limit=${limit:-300}
+    limit=$(head -n 30 "$file" | sed -n '/^[#/ ]/s/.*timeout: \([0-9][0-9]*\).*/\1/p' | head -n 1)
+    [ "${limit:-0}" -gt 300 ] || limit=300
     [ "${LONG:-0}" = 0 ] || limit=$((limit * 12))
     echo "0 1 0" >"$OUT/result/$slug" # until it is known better
     case $file in
@@ -214,7 +214,7 @@ members() { # GROUP: the ids of its tests
     for f; do
         [ -f "$f" ] && [[ $f = *"$pattern"* ]] || continue
         [ -z "$core" ] || [ "$group" = cli ] || [ "$units" = coverage ] || ! head -n 30 "$f" | grep -q '^[# /*]*exhaustive[ */]*$' || continue
-        [ "$group" != cuda ] || variants=$(head -n 30 "$f" | sed -n 's/^[# *]*shims: \([a-z0-9 ]*[a-z0-9]\).*/\1/p')
+        [ "$group" != cuda ] || variants=$(head -n 30 "$f" | sed -n '/^[#/ ]/s/.*shims: \([a-z0-9 ]*[a-z0-9]\).*/\1/p')
         for variant in ${variants:-native}; do
             [ "$variant" != checked700 ] || [ "${LONG:-0}" != 0 ] || continue # tests/ptx checks every access of that code, compiled
             echo "$variant:$f"

@@ -1,5 +1,6 @@
 /* Training in mixed precision on a device that keeps 16 bits of stored tensors, as GPUs do: the bits of one that keeps
- * 32. exhaustive */
+ * 32. */
+/* exhaustive */
 #include "tests/unit/mixed_trials.h"
 
 /* A device that keeps 16 bits of them: addresses, sizes and copies follow from the bytes of an element. */
