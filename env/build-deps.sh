@@ -188,7 +188,7 @@ build_libarchive() { # what src/data/archive*.c call: reading tar and zip, writi
         --disable-bsdtar --disable-bsdcpio --disable-bsdcat --disable-acl --disable-xattr --without-xml2 --without-expat \
         --without-openssl --without-nettle --without-mbedtls --without-libb2 --without-iconv --with-zlib --with-zstd \
         --with-lzma --with-bz2lib --with-lz4 --disable-dependency-tracking CC=repro-cc CFLAGS="$cflags" LDFLAGS="-static -L$stage/lib"
-    # archive_write_set_format.c names every format, in a function that nobody calls and the linker drops.
+    # archive_write_set_format.c refers to every format, in a function that is never called: the linker drops it.
     compile libarchive.a "-DHAVE_CONFIG_H -I." libarchive/xxhash.c libarchive/archive_{acl,check_magic,cryptor,hmac,options,ppmd8,rb,util,virtual}.c \
         libarchive/archive_{entry,entry_sparse,entry_xattr,string,string_sprintf}.c \
         libarchive/archive_read{,_add_passphrase,_open_fd,_open_memory,_support_format_tar,_support_format_zip}.c \

@@ -210,6 +210,7 @@ static void try_again(struct mesh_link *l, const struct rp_err *why)
     l->retry_at = rp_now_ns() + l->retry_ns;
 }
 
+/* RP_IO: trying again does not help. */
 static int start_connecting(const struct rp_mesh *m, struct mesh_link *l, struct rp_err *err)
 {
     const struct rp_mesh_peer *p = &m->peers[l->rank];
@@ -339,7 +340,7 @@ static int connect_all(struct opening *o, struct rp_err *err)
             struct mesh_link *l = &m->links[i];
             if (!l->wanted || l->open || step_outgoing(o, l, &why) >= 0)
                 continue;
-            if (why.code == RP_IO) { /* waiting does not help */
+            if (why.code == RP_IO) { /* see start_connecting() */
                 *err = why;
                 err->code = RP_UNAVAILABLE;
                 return -1;

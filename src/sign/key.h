@@ -56,7 +56,7 @@ char *rp_config_path(const char *leaf, struct rp_err *err) rp_must_check;
 /* Default private key: $REPRO_KEY, else $XDG_CONFIG_HOME/repro/key.pem, else ~/.config/repro/key.pem. free() the
  * result. */
 char *rp_key_default_path(struct rp_err *err) rp_must_check;
-/* The fingerprint of the default key, whose passphrase is not asked for. -1: there is no such key here, or
+/* The fingerprint of the default key, without asking for a passphrase. -1: this machine has no such key, or
  * RP_UNAVAILABLE: it is encrypted. */
 int rp_key_own(char fingerprint[RP_FINGERPRINT_SIZE], struct rp_err *err) rp_must_check;
 /* Load path (NULL: the default); a missing default key is created and *created set to 1. */

@@ -5,9 +5,9 @@
  *     ticket:  | number of the job, 32 bits | parts not yet taken, 32 bits |
  *
  * A thread takes a part by compare-and-swap from (job, left) to (job, left - 1). While a part of a job is still to be
- * taken the job cannot end, so fn, arg and parts, read before a successful swap, belong to that job; a thread that
- * comes late finds nothing left or fails the swap. Nobody waits for a thread that took no part: other processes may
- * hold its CPU.
+ * taken the job cannot end, so fn, arg and parts, read before a successful swap, belong to that job; a late
+ * thread finds no part left or fails the swap. The job does not wait for a thread that took no part: other processes
+ * may hold its CPU.
  *
  * Sleeping: threads wait on `epoch`, which changes with every job; the caller waits on `done`, the count of finished
  * parts. Both spin first, for some ten microseconds: the gap between two operations of a training step is shorter than

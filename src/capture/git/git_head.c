@@ -236,7 +236,7 @@ void rp_git_history(const struct rp_git_job *j, json_t *out)
     git_reference *head = NULL;
     git_object *commit = NULL;
     if (git_repository_head(&head, j->repo) < 0)
-        return; /* absent: there is no commit, or the first part has the reason */
+        return; /* absent: no commit yet, or the first part gives the reason */
     if (git_reference_peel(&commit, head, GIT_OBJECT_COMMIT) < 0) {
         rp_git_fail(out, NULL);
         return;

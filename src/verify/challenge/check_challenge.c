@@ -90,7 +90,7 @@ static int bound_start(struct rp_timed *t, const struct rp_verify_state *s, cons
     char made[32], name[RP_TRUST_NAME] = "";
     int trusted = is_independent(s, c, name);
     rp_rfc3339(made, c->made_ns);
-    /* whoever gave it to the verifier: its date is the signer's word */
+    /* whatever its source: its date is claimed by the signer */
     if (s->o->challenge && rp_verify_own_challenge(s, c)) {
         RP_FORMAT(t->before_by,
                   "the challenge of %.20s is by the signer's own key or one that countersigned: no clock but theirs "
