@@ -1,7 +1,8 @@
 /* How fast the matrix products, convolutions and attention may be, by estimate: what their main loops consist of, and
  * for BERT's and GPT's products and attention and ResNet-50's convolutions on three GPUs the kernel that the host code
  * takes and the share of the peak that is expected of it. tests/cuda/estimates.txt has them, RP_UPDATE=1 writes it. The
- * rates in gemm.def and conv.def, by which the host code chooses, are measured: at most what the loops allow. */
+ * rates in gemm.def and conv.def, by which the host code chooses, are measured: at most what the loops allow.
+ * Longer than 600 lines: one table has all of it. */
 #include "backend/cuda/attention.h"
 #include "backend/cuda/cuda.h"
 #include "tests/cuda/device_code.h"

@@ -1,5 +1,6 @@
 /* The four formats of images: the same images and labels give the same samples in each, with any number of threads;
- * labels, checksums and damage are named; lists of files. */
+ * labels, checksums and damage are named; lists of files.
+ * Longer than 600 lines: all of it is done to the same files. */
 #include "tests/unit/tap.h"
 
 #include "base/hash.h"

@@ -1,5 +1,5 @@
 /* Keys: a published vector, how they lie on disk, passphrases, the trust store; and no OpenSSL configuration is
- * read. */
+ * read. Longer than 600 lines: one program, because that holds for all that touches a key. */
 #include "tests/unit/bundle_fixture.h"
 
 #include "sign/passphrase.h"
