@@ -101,6 +101,19 @@ static int ask_device(struct rp_cuda *c, struct rp_err *err)
     return 0;
 }
 
+/* Code for an older GPU multiplies as that one does: mixed precision needs code in the arithmetic of this one. */
+static int check_arithmetic(const struct rp_cuda *c, enum rp_numerics n, struct rp_err *err)
+{
+    if (rp_cuda_has_arithmetic(c->image->arch, n) || !rp_cuda_has_arithmetic(c->gpu.capability, n))
+        return 0;
+    return rp_fail(
+        err, RP_UNAVAILABLE,
+        "%s has compute capability %d.%d; the nearest code in this build is for %d.%d, whose tensor cores add "
+        "in another order: set train.precision to fp32, or build with `make CUDA=1 ARCHS=...sm_%d`",
+        c->gpu.name, c->gpu.capability / 10, c->gpu.capability % 10, c->image->arch / 10, c->image->arch % 10,
+        c->gpu.capability);
+}
+
 /* ---- open and close ---- */
 
 #define TRY(call, what)                                                                                                \
@@ -200,7 +213,8 @@ static int is_set(const char *variable, const char *to)
 
 static int prepare(struct rp_cuda *c, const struct rp_device_opts *o, size_t workspace, struct rp_err *err)
 {
-    if (rp_cuda_choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 || start(c, err) < 0)
+    if (rp_cuda_choose(c->d, o, &c->device, &c->ordinal, err) < 0 || ask_device(c, err) < 0 ||
+        check_arithmetic(c, o->numerics, err) < 0 || start(c, err) < 0)
         return -1;
     c->workspace_bytes = workspace > RP_CUDA_SEMAPHORE_BYTES ? workspace - RP_CUDA_SEMAPHORE_BYTES : 0;
     unsigned char *own = reserve(c, rp_class_name(RP_CLASS_BACKEND), c->workspace_bytes + RP_CUDA_SEMAPHORE_BYTES, err);
