@@ -250,9 +250,9 @@ TEST(device_models_takes_the_captured_name_only)
         enum rp_check_state environment;
         int holds;
     } cases[] = {{"AMD EPYC 9755", "AMD EPYC 9755", RP_CHECK_PASSED, 1},
-                 {"AMD EPYC 9755", "Intel Xeon (Icelake)", RP_CHECK_NOTE, 0},
+                 {"AMD EPYC 9755", "Intel Xeon (Icelake)", RP_CHECK_WARNING, 0},
                  {"AMD A10-7850K with Radeon Graphics", "AMD A10-7850K with Radeon Graphics", RP_CHECK_PASSED, 0},
-                 {"Intel Xeon (Icelake)", "AMD EPYC 9755", RP_CHECK_NOTE, 0}};
+                 {"Intel Xeon (Icelake)", "AMD EPYC 9755", RP_CHECK_WARNING, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FX(x);
         name_processor(&x, cases[i].device, cases[i].captured);
