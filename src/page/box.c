@@ -149,7 +149,7 @@ static void put_checks(struct rp_buf *out, const struct rp_verification *v)
     const struct rp_check_counts n = rp_check_counts(v);
     char line[200];
     snprintf(line, sizeof line,
-             "%d of %d applicable checks passed: %d with a note, %d with a warning, %d failed; %d not applicable, %d "
+             "%d of %d applicable checks passed, %d with a note, %d with a warning, %d failed; %d not applicable, %d "
              "skipped",
              n.of[RP_CHECK_PASSED], n.applicable, n.of[RP_CHECK_NOTE], n.of[RP_CHECK_WARNING], n.of[RP_CHECK_FAILED],
              n.of[RP_CHECK_NOT_APPLICABLE], n.of[RP_CHECK_SKIPPED]);

@@ -189,6 +189,7 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
     const int known = v->standing >= RP_STANDING_TRUSTED;
     const struct rp_check_counts n = rp_check_counts(v);
     RP_BUF warnings = {0};
+    char notes[32];
     if (!rp_verdict_shows(v->verdict)) {
         RP_FORMAT(l.text, v->verdict == RP_VERDICT_FAILED ? "a check failed" : "not checked");
         return l;
@@ -202,10 +203,12 @@ struct rp_level rp_level_of(const struct rp_verification *v, enum rp_level_id id
     case RP_LEVEL_consistent:
         l.state = n.of[RP_CHECK_WARNING] ? RP_LEVEL_PART : RP_LEVEL_YES;
         name_checks(&warnings, v, RP_CHECK_WARNING, ", ");
-        RP_FORMAT(l.text, "%s: %d of %d applicable checks passed%s%.200s",
+        RP_FORMAT(l.text, "%s: %d of %d checks passed%s%s%.200s",
                   is_command(v) ? "figures follow from the signed log of the command"
                                 : "figures and plan follow from the signed records",
                   n.of[RP_CHECK_PASSED], n.applicable,
+                  n.of[RP_CHECK_NOTE] ? RP_FORMAT(notes, ", %d note%s", n.of[RP_CHECK_NOTE], rp_s(n.of[RP_CHECK_NOTE]))
+                                      : "",
                   !n.of[RP_CHECK_WARNING]      ? ""
                   : n.of[RP_CHECK_WARNING] > 1 ? "; with warnings: "
                                                : "; with a warning: ",
