@@ -251,6 +251,7 @@ static int judge_agreement(const struct rp_run_session *r, struct rp_err *err)
 }
 
 static const char result_text[] =
+    "[/reason:the run is marked {/status t}: {/reason t}\n]"
     "[/results/throughput/value:{/results/throughput/value d3} {/results/throughput/unit t}"
     "[/results/throughput/interval/0:, 95 % interval {/results/throughput/interval/0 d3} to "
     "{/results/throughput/interval/1 d3}][/tokens_per_s:, {/tokens_per_s d1} tokens/s]\n]"
@@ -279,6 +280,8 @@ static void print_result(struct rp_run_session *r)
         json_object_update_new(j, json_pack("{s:s, s:s, s:o}", "statement", r->statement, "fingerprint", print,
                                             "recipe", rp_cli_path(r->recipe.source_name)));
     }
+    if (r->run && r->run->facts.reason)
+        json_object_set_new(j, "reason", json_string(r->run->facts.reason));
     if (r->run && *rp_figures_precision(precision, &r->run->figures))
         json_object_set_new(j, "precision", json_string(precision));
     const double tokens = r->run ? rp_figures_tokens(&r->run->figures) : 0;
