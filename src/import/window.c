@@ -183,20 +183,25 @@ static void put_window(const struct rp_log_window *w, struct rp_imported *d, int
 static int fail_empty(const struct rp_log_window *w, const struct rp_lines *at, struct rp_err *err)
 {
     char range[80];
+    const int from_any = w->from == INT64_MIN;
     if (!w->steps_seen)
         return rp_fail(err, RP_MALFORMED, "%s: no line has a step; is this the right format?", at->name);
-    if (w->to)
-        snprintf(range, sizeof range, "%" PRId64 " to %" PRId64, w->from, w->to);
+    if (w->to && from_any)
+        snprintf(range, sizeof range, "steps up to %" PRId64, w->to);
+    else if (w->to)
+        snprintf(range, sizeof range, "steps %" PRId64 " to %" PRId64, w->from, w->to);
+    else if (!from_any)
+        snprintf(range, sizeof range, "steps from %" PRId64 " on", w->from);
     else
-        snprintf(range, sizeof range, "from %" PRId64 " on", w->from);
+        snprintf(range, sizeof range, "all steps");
     if (!w->by && w->before < w->from)
         return rp_fail(err, RP_MALFORMED,
-                       "%s: no step lies in the window (steps %s): the last before it is step %" PRId64
+                       "%s: no step lies in the window (%s): the last before it is step %" PRId64
                        "; choose it with --from and --to",
                        at->name, range, w->before);
     return rp_fail(
         err, RP_MALFORMED,
-        "%s: no two lines with a time, a duration or a rate in the window (steps %s%s); choose it with --from and --to",
+        "%s: no two lines with a time, a duration or a rate in the window (%s%s); choose it with --from and --to",
         at->name, range, w->skip_first ? ", without the first of the log" : "");
 }
 

@@ -462,6 +462,7 @@ TEST(errors_have_a_place_and_a_remedy)
         {"mllog", ":::MLLOG {\"time_ms\": 1, \"key\": \"x\", \"value\": 1, \"metadata\": {}}\n"},
         {"nccl", "# size count type redop time algbw busbw\n1x 3 float sum 1 1 1\n"},
         {"nccl", "# size count type redop time algbw busbw\n99999999999999999999 3 float sum 1 1 1\n"},
+        {"nanogpt", "iter 1: loss 2.0, time 3.00ms\n"},
     };
     RP_BUF messages = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
