@@ -357,6 +357,12 @@ static void print_notes(struct exec *x)
         rp_progress_note(&x->progress, "%s", x->lost.msg);
     if (f->reason)
         rp_progress_note(&x->progress, "%s: sealed as %s", f->reason, f->status);
+    const struct rp_kept_facts *kept = rp_command_log_kept(f);
+    if (kept && kept->dropped)
+        rp_progress_note(&x->progress,
+                         "the log has %" PRId64 " bytes, of which the bundle lacks %" PRId64
+                         " in the middle: figures come from the rest",
+                         kept->bytes, kept->dropped);
     if (f->log && x->doc.observed->log && !x->doc.observed->log->read)
         rp_progress_note(&x->progress, "the importer '%s' finds no figure in the log: %s", f->log->format,
                          x->unread.msg);

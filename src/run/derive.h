@@ -31,6 +31,8 @@ void rp_derive_devices(struct rp_command_figures *f);
 void rp_command_sha256(char out[RP_SHA256_HEX], const struct rp_command_facts *facts);
 /* The name of the member of log/ with the figures; NULL: there is none. */
 const char *rp_command_log_member(char out[RP_MEMBER_NAME], const struct rp_command_facts *facts);
+/* What was kept of that log; NULL: there is none. */
+const struct rp_kept_facts *rp_command_log_kept(const struct rp_command_facts *facts);
 int rp_command_log_reads(const struct rp_log_facts *log, const struct rp_buf *bytes); /* the importer finds a figure */
 /* Bytes that the bundle may have of the output of a process, and of the log. */
 size_t rp_command_output_most(int64_t processes, int is_log);

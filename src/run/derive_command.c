@@ -41,6 +41,17 @@ const char *rp_command_log_member(char out[RP_MEMBER_NAME], const struct rp_comm
                           strcmp(log->from, "stdout") == 0 ? ".stdout" : ".stderr");
 }
 
+const struct rp_kept_facts *rp_command_log_kept(const struct rp_command_facts *facts)
+{
+    const struct rp_log_facts *log = facts->log;
+    if (!log || strcmp(log->from, "file") == 0)
+        return log ? log->file : NULL;
+    if (log->process >= facts->process_n)
+        return NULL;
+    const struct rp_command_process *p = &facts->process[log->process];
+    return strcmp(log->from, "stdout") == 0 ? p->standard_output : p->standard_error;
+}
+
 size_t rp_command_output_most(int64_t processes, int is_log)
 {
     const size_t share = processes > 1 ? RP_BUNDLE_OUTPUT_MAX / (2 * (size_t)processes) : RP_BUNDLE_LOG_MAX;

@@ -197,19 +197,16 @@ static int check_log(const struct rp_verify_derived *d, const struct rp_run_docu
         return rp_check_not_applicable(result, "no log was named (--log): the bundle has no figure of speed");
     if (!doc->observed->log)
         return rp_check_note(result, "the command wrote no log '%.100s'", log->name);
-    if (!doc->observed->log->read)
-        return rp_check_note(result, "the importer '%.31s' finds no figure in the log: %.300s", log->format,
-                             d->log.msg);
-    const struct rp_command_process *p = &doc->command->process[log->process];
-    const struct rp_kept_facts *kept = log->file                          ? log->file
-                                       : strcmp(log->from, "stdout") == 0 ? p->standard_output
-                                                                          : p->standard_error;
+    const struct rp_kept_facts *kept = rp_command_log_kept(doc->command);
     const int64_t n = (int64_t)json_array_size(doc->observed->log->result);
-    if (kept->dropped)
-        return rp_check_note(result,
-                             "%" PRId64 " result%s recomputed from the log, which lacks %" PRId64 " of %" PRId64
-                             " bytes in its middle",
-                             n, rp_s(n), kept->dropped, kept->bytes);
+    char lacks[80] = "";
+    if (kept && kept->dropped)
+        RP_FORMAT(lacks, ", which lacks %" PRId64 " of %" PRId64 " bytes in its middle", kept->dropped, kept->bytes);
+    if (!doc->observed->log->read)
+        return rp_check_note(result, "the importer '%.31s' finds no figure in the log%s: %.300s", log->format, lacks,
+                             d->log.msg);
+    if (*lacks)
+        return rp_check_note(result, "%" PRId64 " result%s recomputed from the log%s", n, rp_s(n), lacks);
     return rp_check_text(result, "%" PRId64 " result%s of the command's own log recomputed by the importer '%.31s'", n,
                          rp_s(n), log->format);
 }
