@@ -3,6 +3,7 @@
 #include "base/bootstrap.h"
 #include "base/text.h"
 #include "compare/layout.h"
+#include "run/run.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -410,6 +411,14 @@ static int is_one_result(const struct rp_result *a, const struct rp_result *b)
     return (isnan(a->throughput) && isnan(b->throughput)) || a->throughput == b->throughput;
 }
 
+/* Whether two bundles have the same step records, to the nanosecond. */
+static int is_one_measurement(const struct rp_result *a, const struct rp_result *b)
+{
+    const int runs = a->source.kind == RP_RESULT_BUNDLE && b->source.kind == RP_RESULT_BUNDLE && a->run && b->run;
+    const char *of_a = runs ? a->run->figures.results.records_sha256 : "";
+    return *of_a && strcmp(of_a, b->run->figures.results.records_sha256) == 0;
+}
+
 static void add_note(struct rp_comparison *out, char *text)
 {
     rp_texts_add(&out->notes, &out->notes_n, text);
@@ -438,6 +447,9 @@ static void add_notes(struct rp_comparison *out, const struct rp_rows *rows, int
     for (int k = 0; k < i && k < 100; k++)
         if (is_one_result(row, &rows->row[k])) {
             add_note(out, rp_asprintf("%d is the same result as %d", i + 1, k + 1));
+            break;
+        } else if (is_one_measurement(row, &rows->row[k])) {
+            add_note(out, rp_asprintf("%d has the step records of %d: one run in two bundles", i + 1, k + 1));
             break;
         }
 }

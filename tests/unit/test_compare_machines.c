@@ -165,6 +165,23 @@ TEST(what_is_left_out_is_not_the_same)
     rp_rows_fini(&rows);
 }
 
+/* The second bundle is the run of the first, sealed again. */
+TEST(step_records_of_another_bundle_are_noted)
+{
+    struct rp_rows rows = {0};
+    RP_JSON *env = capture(NULL);
+    for (int i = 0; i < 3; i++) {
+        struct rp_run_documents *d = documents("cpu", 1);
+        memset(d->figures.results.records_sha256, i < 2 ? 'a' : 'b', RP_SHA256_HEX - 1);
+        add_run(&rows, d, env)->source.statement = rp_asprintf("%d", i);
+    }
+    RP_JSON *c = compared(&rows, RP_NOT_COMPARABLE);
+    RP_BUF notes = {0};
+    rp_json_write_line(&notes, json_object_get(c, "notes"));
+    CHECK(strstr(notes.data, "2 has the step records of 1") && !strstr(notes.data, "3 has"), "%s", notes.data);
+    rp_rows_fini(&rows);
+}
+
 static void add_change(struct rp_node_figures *node, const char *field, const char *value)
 {
     struct rp_change *c = rp_object_add(&node->change, &node->change_n, &rp_type_change);
