@@ -18,10 +18,10 @@ enum { NAME_MAX_SIZE = 40 };
 static int check_text(const char *option, const char *text, const char *allowed, struct rp_err *err)
 {
     char shown[72];
-    if (*text && text[strspn(text, allowed)] == 0)
+    if (*text && *text != '-' && text[strspn(text, allowed)] == 0)
         return 0;
-    return rp_fail(err, RP_USAGE, "--%s '%s': expected letters, digits and %s", option, rp_excerpt(shown, text),
-                   allowed + strspn(allowed, ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZ"));
+    return rp_fail(err, RP_USAGE, "--%s '%s': expected letters, digits and %s, and no hyphen first", option,
+                   rp_excerpt(shown, text), allowed + strspn(allowed, ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZ"));
 }
 
 /* Nothing that a shell or YAML would take for more than a word. */
@@ -31,7 +31,8 @@ static int check_opts(const struct rp_form_opts *o, struct rp_err *err)
     if (*o->name < 'a' || *o->name > 'z' || strlen(o->name) > NAME_MAX_SIZE ||
         o->name[strspn(o->name, ALPHANUMERIC "-")] || rp_ends_with(o->name, "-"))
         return rp_fail(err, RP_USAGE,
-                       "--name '%s': expected at most %d lower-case letters, digits and hyphens, a letter first",
+                       "--name '%s': expected at most %d lower-case letters, digits and hyphens, a letter first, no "
+                       "hyphen last",
                        rp_excerpt(shown, o->name), NAME_MAX_SIZE);
     if (check_text("recipe", o->recipe, ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZ._/+-", err) < 0)
         return -1;

@@ -279,6 +279,7 @@ TEST(refused)
                {"srun", {.name = "", .recipe = "b"}},
                {"srun", {.name = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", .recipe = "b"}},
                {"srun", {.name = "a", .recipe = "b; rm x"}},
+               {"srun", {.name = "a", .recipe = "-o"}},
                {"srun", {.name = "a", .recipe = ""}},
                {"sbatch-pyxis", {.name = "a", .recipe = "b", .image = "a'b"}}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
