@@ -59,7 +59,7 @@ static const struct rp_opt opts[] = {
     RP_OPT_REPLICATION(replication, "a replication that a countersignature names: compare and replay it too"),
     RP_OPT_LEDGER(ledger),
     RP_OPT_TSA_CA(tsa_ca),
-    RP_OPT_NO_LEDGER(no_ledger),
+    RP_OPTION_FLAG(no_ledger, "no-ledger", 0, "do not record this verification"),
     RP_OPTION_FLAG(all, "all", 'a',
                    "print every check; default only those that failed, have a remark or were requested"),
     RP_OPTION_FLAG(list, "list", 'l',
@@ -146,6 +146,8 @@ static int parse_received(int64_t *ns, const char *text, const char *bundle, str
     struct stat st;
     int64_t seconds = rp_rfc3339_seconds(text);
     const int of_file = strcmp(text, "file") == 0 && stat(bundle, &st) == 0;
+    if (strcmp(text, "file") == 0 && strcmp(bundle, "-") == 0)
+        return rp_fail(err, RP_USAGE, "--received=file: standard input has no time; give it as 2026-11-23T12:00:00Z");
     if (of_file && S_ISDIR(st.st_mode))
         return rp_fail(
             err, RP_USAGE,

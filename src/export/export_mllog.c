@@ -259,12 +259,16 @@ static int export_command(struct rp_buf *out, const struct rp_export_source *fro
     char at[RP_MEMBER_NAME];
     const char *name = rp_command_log_member(at, d->command);
     const struct rp_member *m = name ? rp_bundle_find(&from->kept->bundle, name) : NULL;
-    if (!m || strcmp(d->command->log->format, "mllog") != 0)
+    if (!m)
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the bundle of the command has no log, and this program timed no step of it: 'repro exec --log "
+                       "mllog' seals one that can be exported");
+    if (strcmp(d->command->log->format, "mllog") != 0)
         return rp_fail(err, RP_UNAVAILABLE,
                        "the log of the command, %s, lacks run_start, run_stop, samples_count and the other values of "
                        "an MLPerf log, and this program timed no step of it; the log is in the bundle ('repro inspect "
                        "BUNDLE %s')",
-                       m ? d->command->log->format : "which is missing,", name ? name : RP_LOG_STDOUT);
+                       d->command->log->format, name);
     if (!d->observed->log || !d->observed->log->read)
         return rp_fail(err, RP_UNAVAILABLE,
                        "the importer 'mllog' finds no figure in the log of the command ('repro verify' repeats why)");

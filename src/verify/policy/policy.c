@@ -187,6 +187,8 @@ static int skip_value(struct policy_reader *r)
 
 static int fail_value(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t)
 {
+    if (t->type == 'B')
+        return NOTE(r, e, "%s: expected true; without the rule nothing is required", t->id);
     return NOTE(r, e, "%s: expected %s like %s", t->id,
                 t->type == 'L'   ? "a list of words"
                 : t->type == 'E' ? "a list of levels"
@@ -198,7 +200,6 @@ static int fail_value(struct policy_reader *r, const struct rp_event *e, const s
                 : t->type == 'I' ? "a whole number from 1 to 1000000000"
                 : t->type == 'N' ? "a whole number from 0 to 1000000000"
                 : t->type == 'P' ? "a probability from 0 to 1"
-                : t->type == 'B' ? "true, or leave the rule out,"
                                  : "a mapping of checks",
                 t->example);
 }
