@@ -22,7 +22,7 @@
 #define BLOCK RP_ATT_BLOCK
 #define QUERIES RP_ATT_QUERIES
 #define LDK (BLOCK + RP_ATT_SKEW) /* row stride of transposed blocks and of squares */
-/* a row of scores ends with +0 up to a multiple of this: what a tile reads */
+/* a row of scores ends with +0 up to a multiple of this: what a tile reads, and a vector more: end_row() */
 #define ROW_END (W > TILE_ROWS ? W : TILE_ROWS)
 #define VALUES 512 /* keys whose values stay in the cache for QUERIES queries */
 #define AHEAD_MOST 256 /* longer sequences have no next head in the cache */
@@ -182,6 +182,15 @@ static void cut_row(const struct head *x, float *s, long q, long k0, long n)
         s[n] = -__builtin_inff();
 }
 
+/* A tile reads as many columns of its rows as the last of them has: more than row_end() of the others, where tiles do
+ * not divide it. */
+RP_LANE void end_row(float *end)
+{
+    _Static_assert(ROW_END % TILE_ROWS == 0 || TILE_ROWS <= W + 1, "less than a vector");
+    if (ROW_END % TILE_ROWS)
+        vstore(end, vset1(0.0f));
+}
+
 /* ---- forward ---- */
 
 /* The largest of scores times scale. */
@@ -241,6 +250,7 @@ static void scores_scale(const struct head *x, float *s, long q, long k0, long w
         for (long k = 0; k < wide; k += W)
             vstore(s + k, vload(s + k) * vinv);
     }
+    end_row(s + wide);
 }
 
 #define TOGETHER 4 /* queries: each pass over one overlaps the reductions of the others */
@@ -401,6 +411,8 @@ static void gradient_row(const struct head *x, float *s, float *dp, long q, long
         gradient_run(x, s, dp, q, k0, n, 0, 1);
     else
         gradient_run(x, s, dp, q, k0, n, 0, 0);
+    end_row(s + n);
+    end_row(dp + n);
 }
 
 /* 64-row sums of this head's columns of dqkv, rows from .. to - 1, which are +0 from `rows` on. */

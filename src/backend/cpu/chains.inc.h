@@ -68,21 +68,139 @@ struct product {
 
 #define STEPS 4 /* in an iteration of a tile's loop: its counters compete with the products for two ports */
 
-RP_LANE void tile_step(vf s[TILE_ROWS][TILE_VECTORS], const int vectors, const float *a, long ar, const float *b)
+#if W >= 8 && !defined __SANITIZE_ADDRESS__ /* which does not see what asm reads */
+/* As in gemm_avx512.c: volatile asm keeps the order of instructions, the operands of a step have named registers, and
+ * no integer is kept in a vector register. */
+#if W == 16
+#define NAMED(v, wide, narrow) register vf v __asm__("zmm" #wide)
+#define NO_SPILLS __asm__ volatile("" ::: "xmm29", "xmm30", "xmm31")
+#else
+#define NAMED(v, wide, narrow) register vf v __asm__("ymm" #narrow)
+#define NO_SPILLS __asm__ volatile("" ::: "xmm15")
+#endif
+#define FMA(acc, x, y) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y))
+#define LOAD(x, p, bytes) __asm__ volatile("vmovups %c2(%1), %0" : "=v"(x) : "r"(p), "i"(bytes))
+#define BROADCAST(x, p, bytes) __asm__ volatile("vbroadcastss %c2(%1), %0" : "=v"(x) : "r"(p), "i"(bytes))
+#define BROADCAST_ROW(x, p, rows, row, bytes)                                                                          \
+    __asm__ volatile("vbroadcastss %c3(%1,%2," #rows "), %0" : "=v"(x) : "r"(p), "r"(row), "i"(bytes))
+#define ADVANCE(p, bytes) __asm__ volatile("add %1, %0" : "+r"(p) : "r"(bytes) : "cc")
+
+/* Where the next step of a tile reads: rows 0 to 2 of the first operand from `low` on, rows 3 to 5 from `high` on,
+ * since an x86 address can add one or two rows but not three. */
+struct tile_at {
+    const char *low, *high, *b;
+    long row, step, ldb; /* in bytes; row and step: of the first operand */
+};
+
+/* Rows alternate direction, so that neighbours share an operand. */
+RP_LANE void tile_steps(vf s[TILE_ROWS][TILE_VECTORS], const int rows, const int vectors, struct tile_at *at,
+                        const int across, const int steps)
+{
+    UNROLL for (int u = 0; u < steps; u++)
+    {
+        NAMED(b0, 24, 12);
+        NAMED(b1, 25, 13);
+        NAMED(b2, 26, 12); /* with AVX2 a tile has two vectors */
+        NAMED(b3, 27, 13);
+        NAMED(x, 28, 14);
+        LOAD(b0, at->b, 0);
+        if (vectors > 1)
+            LOAD(b1, at->b, 4 * W);
+        if (vectors > 2)
+            LOAD(b2, at->b, 8 * W);
+        if (vectors > 3)
+            LOAD(b3, at->b, 12 * W);
+        UNROLL for (int i = 0; i < rows; i++)
+        {
+            const char *p = i < 3 ? at->low : at->high;
+            if (across)
+                BROADCAST(x, at->low, 4 * i);
+            else if (i % 3 == 0)
+                BROADCAST(x, p, 4 * u);
+            else if (i % 3 == 1)
+                BROADCAST_ROW(x, p, 1, at->row, 4 * u);
+            else
+                BROADCAST_ROW(x, p, 2, at->row, 4 * u);
+            if (i % 2 == 0)
+                FMA(s[i][0], x, b0);
+            if (i % 2 == 0 && vectors > 1)
+                FMA(s[i][1], x, b1);
+            if (i % 2 == 0 && vectors > 2)
+                FMA(s[i][2], x, b2);
+            if (vectors > 3)
+                FMA(s[i][3], x, b3);
+            if (i % 2 && vectors > 2)
+                FMA(s[i][2], x, b2);
+            if (i % 2 && vectors > 1)
+                FMA(s[i][1], x, b1);
+            if (i % 2)
+                FMA(s[i][0], x, b0);
+        }
+        ADVANCE(at->b, at->ldb);
+        if (across)
+            ADVANCE(at->low, at->step);
+    }
+    if (!across) {
+        at->low += 4 * steps;
+        at->high += 4 * steps;
+    }
+}
+
+/* Steps t to end - 1 of a tile. */
+RP_LANE void tile_run(struct ahead *ahead, vf s[TILE_ROWS][TILE_VECTORS], const int rows, const int vectors,
+                      const struct product *p, const int across, long i0, long j0, long t, long end)
+{
+    struct tile_at at = {.row = across ? 4 : 4 * p->ar, .step = across ? 4 * p->at : 4, .ldb = 4 * p->ldb};
+    at.low = (const char *)p->a + i0 * at.row + t * at.step;
+    at.high = at.low + 3 * at.row;
+    at.b = (const char *)(p->b + j0) + t * at.ldb;
+    __asm__ volatile("" ::: "memory"); /* the asm of a step does not say what it reads */
+    for (long left = end - t; left > 0; left -= AHEAD_STEPS) {
+        const long some = least_of(left, AHEAD_STEPS);
+        NO_SPILLS;
+        look_ahead(ahead);
+        for (long n = some / STEPS; n > 0; n--)
+            tile_steps(s, rows, vectors, &at, across, STEPS);
+        for (long n = some % STEPS; n > 0; n--)
+            tile_steps(s, rows, vectors, &at, across, 1);
+    }
+}
+#else
+RP_LANE void tile_step(vf s[TILE_ROWS][TILE_VECTORS], const int rows, const int vectors, const float *a, long ar,
+                       const float *b)
 {
     vf bt[TILE_VECTORS];
     UNROLL for (int j = 0; j < vectors; j++) bt[j] = vload(b + j * W);
-    UNROLL for (int i = 0; i < TILE_ROWS; i++)
+    UNROLL for (int i = 0; i < rows; i++)
     {
         const vf ai = vset1(a[i * ar]);
         UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vfma(ai, bt[j], s[i][j]);
     }
 }
 
-RP_LANE void tile_store(vf s[TILE_ROWS][TILE_VECTORS], const int vectors, float *c, long ldc, const long rows,
-                        const long cols)
+/* With both strides variable, addresses do not fit into the registers. */
+RP_LANE void tile_run(struct ahead *ahead, vf s[TILE_ROWS][TILE_VECTORS], const int rows, const int vectors,
+                      const struct product *p, const int across, long i0, long j0, long t, long steps)
 {
-    UNROLL for (int i = 0; i < TILE_ROWS; i++)
+    const long ar = across ? 1 : p->ar, at = across ? p->at : 1, ldb = p->ldb;
+    const float *a = p->a + i0 * ar, *b = p->b + j0;
+    while (t < steps) {
+        long end = least_of(steps, t + AHEAD_STEPS);
+        look_ahead(ahead);
+        for (; t + STEPS <= end; t += STEPS) {
+            UNROLL for (int u = 0; u < STEPS; u++)
+                tile_step(s, rows, vectors, a + (t + u) * at, ar, b + (t + u) * ldb);
+        }
+        for (; t < end; t++)
+            tile_step(s, rows, vectors, a + t * at, ar, b + t * ldb);
+    }
+}
+#endif
+
+RP_LANE void tile_store(vf s[TILE_ROWS][TILE_VECTORS], const int height, const int vectors, float *c, long ldc,
+                        const long rows, const long cols)
+{
+    UNROLL for (int i = 0; i < height; i++)
     {
         if (i < rows) {
             UNROLL for (int j = 0; j < vectors; j++)
@@ -97,76 +215,92 @@ RP_LANE void tile_store(vf s[TILE_ROWS][TILE_VECTORS], const int vectors, float 
     }
 }
 
-/* TILE_ROWS rows from i, `vectors` vectors from column j; up to 16 rows and columns off the mask's edge are computed
- * needlessly.
- * across: ar is 1, otherwise at is 1; with both variable, addresses do not fit into the registers. */
-RP_LANE void tile(struct ahead *ahead, const int vectors, const struct product *p, const enum edge edge,
-                  const int across, long i0, long j0)
+/* `height` rows from i0, `vectors` vectors from column j0. Off the mask's edge up to height - 1 steps, or less than a
+ * vector of columns, are computed needlessly. across: ar is 1, otherwise at is 1. */
+RP_LANE void tile(struct ahead *ahead, const int height, const int vectors, const struct product *p, const int across,
+                  long i0, long j0)
 {
-    const long rows = p->rows - i0, cols = p->cols - j0, ldb = p->ldb, ldc = p->ldc;
-    const long ar = across ? 1 : p->ar, at = across ? p->at : 1;
+    const long rows = p->rows - i0, cols = p->cols - j0, ldc = p->ldc;
     long t = 0, steps = p->steps;
-    if (edge == EDGE_STEPS_TO)
-        steps = least_of(steps, i0 + TILE_ROWS + p->shift);
-    if (edge == EDGE_STEPS_FROM && i0 > p->shift)
+    if (p->edge == EDGE_STEPS_TO)
+        steps = least_of(steps, i0 + height + p->shift);
+    if (p->edge == EDGE_STEPS_FROM && i0 > p->shift)
         t = i0 - p->shift;
-    const float *a = p->a + i0 * ar, *b = p->b + j0, *from = p->from ? p->from + i0 * p->ldf + j0 : NULL;
+    const float *from = p->from ? p->from + i0 * p->ldf + j0 : NULL;
     float *c = p->c + i0 * ldc + j0;
     vf s[TILE_ROWS][TILE_VECTORS];
-    UNROLL for (int i = 0; i < TILE_ROWS; i++)
+    UNROLL for (int i = 0; i < height; i++)
     {
         UNROLL for (int j = 0; j < vectors; j++) s[i][j] = vset1(0.0f);
     }
     if (from) {
-        UNROLL for (int i = 0; i < TILE_ROWS; i++)
+        UNROLL for (int i = 0; i < height; i++)
         {
             UNROLL for (int j = 0; j < vectors; j++) s[i][j] = i < rows ? vload(from + i * p->ldf + j * W) : s[i][j];
         }
     }
-    while (t < steps) {
-        long end = least_of(steps, t + AHEAD_STEPS);
-        look_ahead(ahead);
-        for (; t + STEPS <= end; t += STEPS) {
-            UNROLL for (int u = 0; u < STEPS; u++) tile_step(s, vectors, a + (t + u) * at, ar, b + (t + u) * ldb);
-        }
-        for (; t < end; t++)
-            tile_step(s, vectors, a + t * at, ar, b + t * ldb);
-    }
-    if (rows >= TILE_ROWS && cols >= vectors * W)
-        tile_store(s, vectors, c, ldc, TILE_ROWS, vectors * W);
+    tile_run(ahead, s, height, vectors, p, across, i0, j0, t, steps);
+    if (rows >= height && cols >= vectors * W)
+        tile_store(s, height, vectors, c, ldc, height, vectors * W);
     else
-        tile_store(s, vectors, c, ldc, rows, cols);
+        tile_store(s, height, vectors, c, ldc, rows, cols);
 }
 
-RP_LANE void chains_run(struct ahead *ahead, const struct product *p, const enum edge edge, const int across)
+RP_LANE void tile_of(struct ahead *ahead, const int height, long vectors, const struct product *p, const int across,
+                     long i0, long j0)
+{
+#if TILE_VECTORS > 3
+    if (vectors == 4)
+        tile(ahead, height, 4, p, across, i0, j0);
+    else
+#endif
+#if TILE_VECTORS > 2
+        if (vectors == 3)
+        tile(ahead, height, 3, p, across, i0, j0);
+    else
+#endif
+        if (vectors == 2)
+        tile(ahead, height, 2, p, across, i0, j0);
+    else
+        tile(ahead, height, 1, p, across, i0, j0);
+}
+
+/* Of the next tile: blocks of 32 and 128 rows, which 6 does not divide, end with two tiles of 4. */
+static long tile_rows(long left)
+{
+    return left <= SHORT_ROWS || (left > TILE_ROWS && left <= 2 * SHORT_ROWS) ? SHORT_ROWS : TILE_ROWS;
+}
+
+RP_LANE void chains_run(struct ahead *ahead, const struct product *p, const int across)
 {
     long vectors = (p->cols + W - 1) / W;
     for (long v = 0; v < vectors;) {
         long left = vectors - v, take = left >= TILE_VECTORS ? TILE_VECTORS : left, i = 0;
-        if (TILE_VECTORS == 3 && left == 4)
-            take = 2; /* 2 + 2 keeps more products per load than 3 + 1 */
-        if (edge == EDGE_COLUMNS && v * W > p->shift)
+        if (left > TILE_VECTORS && left < 2 * TILE_VECTORS)
+            take = (left + 1) / 2; /* 2 + 2 keeps more products per load than 3 + 1 */
+        if (p->edge == EDGE_COLUMNS && v * W > p->shift)
             i = (v * W - p->shift) / TILE_ROWS * TILE_ROWS;
-        for (; i < p->rows; i += TILE_ROWS) {
-            if (take == 3)
-                tile(ahead, TILE_VECTORS, p, edge, across, i, v * W);
-            else if (take == 2)
-                tile(ahead, 2, p, edge, across, i, v * W);
+        while (i < p->rows) {
+            const long height = tile_rows(p->rows - i);
+            long wide = take;
+            if (p->edge == EDGE_COLUMNS)
+                wide = least_of(take, (i + height - 1 + p->shift) / W - v + 1);
+            if (height == TILE_ROWS)
+                tile_of(ahead, TILE_ROWS, wide, p, across, i, v * W);
             else
-                tile(ahead, 1, p, edge, across, i, v * W);
+                tile_of(ahead, SHORT_ROWS, wide, p, across, i, v * W);
+            i += height;
         }
         v += take;
     }
 }
 
-static void chains(struct ahead *ahead, const struct product *p)
+static __attribute__((noinline)) void chains(struct ahead *ahead, const struct product *p)
 {
     if (p->at != 1)
-        chains_run(ahead, p, p->edge, 1);
-    else if (p->edge == EDGE_NONE)
-        chains_run(ahead, p, EDGE_NONE, 0);
+        chains_run(ahead, p, 1);
     else
-        chains_run(ahead, p, p->edge, 0);
+        chains_run(ahead, p, 0);
 }
 
 /* ---- packing ---- */

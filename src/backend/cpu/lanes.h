@@ -31,11 +31,13 @@
 
 #define RP_LANE static inline __attribute__((always_inline))
 
+/* A tile of attention's products has TILE_ROWS rows, or SHORT_ROWS, and up to TILE_VECTORS vectors of columns. */
 #if defined(__AVX512F__)
 
 #define W 16
-#define TILE_ROWS 8
-#define TILE_VECTORS 3
+#define TILE_ROWS 6
+#define SHORT_ROWS 4
+#define TILE_VECTORS 4
 typedef __m512 vf;
 RP_LANE vf vset1(float x)
 {
@@ -103,8 +105,9 @@ RP_LANE float vhalve(vf x) /* lanes l + (l + 8), then 4, 2, 1 */
 #elif defined(__AVX2__)
 
 #define W 8
-#define TILE_ROWS 4
-#define TILE_VECTORS 3
+#define TILE_ROWS 6
+#define SHORT_ROWS 4
+#define TILE_VECTORS 2
 typedef __m256 vf;
 RP_LANE __m256i vfirst_mask(int n)
 {
@@ -145,6 +148,7 @@ RP_LANE float vhalve(vf x)
 
 #define W 4
 #define TILE_ROWS 8
+#define SHORT_ROWS 8
 #define TILE_VECTORS 3
 typedef float32x4_t vf;
 RP_LANE uint32x4_t vfirst_mask(int n)
@@ -207,6 +211,7 @@ RP_LANE float vhalve(vf x) /* lanes l + (l + 2), then 1 */
 
 #define W 1
 #define TILE_ROWS 4
+#define SHORT_ROWS 4
 #define TILE_VECTORS 2
 typedef float vf;
 RP_LANE vf vset1(float x) { return x; }
