@@ -13,11 +13,13 @@ vg() {
 }
 # What valgrind says, but for its note that it does not know mlock2 (325), which keeps the private key out of the swap.
 complaints() { sed '/WARNING: unhandled amd64-linux syscall: 325$/,/bug_reports.html/d' vg.*.txt; }
-tiny=(run bert_tiny_fp32 --isa avx2 --threads 2 --steps 1 -o tiny.repro.tar.zst --force
+few_words
+# shellcheck disable=SC2206 # words
+tiny=(run bert_tiny_fp32 $bert_few --isa avx2 --threads 2 --steps 1 -o tiny.repro.tar.zst --force
     --set measure.warmup_steps=0 --set measure.repeats=1 --set train.batch_size=1 --set train.accumulation_steps=1
     --set model.hidden_size=32 --set model.num_attention_heads=2 --set model.intermediate_size=64)
 "$BUILD/asan/repro" "${tiny[@]}"
-"$BUILD/asan/repro" verify tiny.repro.tar.zst --replay 1
+"$BUILD/asan/repro" verify tiny.repro.tar.zst --replay 1 --data few/bert
 vg "$BUILD/native/repro" "${tiny[@]}" -q --set measure.ceilings=false
 # A worker's errors are in its own log; its exit status is not valgrind's.
 [ -z "$(complaints)" ] || { complaints >&2 && exit 1; }
