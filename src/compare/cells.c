@@ -57,7 +57,7 @@ static char *status_of(const struct rp_line *c)
         return rp_asprintf("%s%s%s; " RP_MEASURED_BY_LOG, s->key_known ? "signed" : "signed, key unknown",
                            s->warnings ? ", with warnings: " : "", s->warnings ? s->warnings : "");
     if (s->kind != RP_RESULT_BUNDLE)
-        return rp_asprintf("%s, unsigned", rp_result_kind_name(s->kind));
+        return rp_strdup(rp_result_unsigned_text(s));
     if (!s->signed_by)
         return rp_strdup(s->verdict ? s->verdict : "");
     return rp_asprintf("%s%s%s; speed claimed", s->key_known ? "signed, consistent" : "consistent, key unknown",

@@ -220,7 +220,7 @@ static int is_one_bundle(const struct rp_result *a, const struct rp_result *b)
     return a->source.statement && b->source.statement && strcmp(a->source.statement, b->source.statement) == 0;
 }
 
-/* "published, unsigned", or the verdict of a bundle and what is wrong with its run. */
+/* "published, unsigned" and so on, or the verdict of a bundle and what is wrong with its run. */
 static void evidence_text(char *out, size_t size, const struct rp_result *row)
 {
     const struct rp_result_source *s = &row->source;
@@ -228,7 +228,7 @@ static void evidence_text(char *out, size_t size, const struct rp_result *row)
         snprintf(out, size, "%s%s%s", s->verdict ? s->verdict : RP_UNKNOWN, s->note ? "; " : "",
                  s->note ? s->note : "");
     else
-        snprintf(out, size, "%s, unsigned", rp_result_kind_name(s->kind));
+        snprintf(out, size, "%s", rp_result_unsigned_text(s));
 }
 
 /* Signed, verified and complete: the figure follows from records. The key may be unknown. */

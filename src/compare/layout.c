@@ -25,8 +25,8 @@ static void put_footnote(struct rp_doc *d, const struct rp_rows *rows)
     }
     rp_doc_line(d,
                 "%d results: bundles verified with a trusted key %d, verified with an unknown key %d, that did NOT "
-                "verify %d; published or "
-                "imported, unsigned %d. A layout has no verdict: 'repro compare' without --layout "
+                "verify %d; tables or imported "
+                "documents, unsigned %d. A layout has no verdict: 'repro compare' without --layout "
                 "reports which results are comparable.",
                 rows->n, trusted, unknown_key, unverified, rows->n - trusted - unknown_key - unverified);
 }

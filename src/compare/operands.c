@@ -138,6 +138,8 @@ static int add_facts(struct rp_rows *rows, int first, const char *name, struct r
     const json_t *list = json_object_get(all, name);
     if (!all)
         return e ? -1 : rp_fail(err, RP_BUG, "%s is not embedded in this program", FACTS);
+    for (int k = first; k < rows->n; k++)
+        rows->row[k].source.known_table = 1;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i);
         const char *where = json_string_value(json_object_get(one, "where")), *key;

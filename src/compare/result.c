@@ -67,6 +67,13 @@ const char *rp_result_kind_name(enum rp_result_kind kind)
     return names[kind];
 }
 
+const char *rp_result_unsigned_text(const struct rp_result_source *s)
+{
+    if (s->kind == RP_RESULT_IMPORTED)
+        return "imported, unsigned";
+    return s->known_table ? "published, unsigned" : "table, unsigned";
+}
+
 /* ---- life ---- */
 
 static void set_unknown(struct rp_result *row, const struct property *p)

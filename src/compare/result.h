@@ -35,6 +35,7 @@ struct rp_result_source {
     int64_t line;                                    /* of the file, from 1; -1: none */
     /* of the log that an imported document names, by its account; NULL */
     char *log_sha256;
+    int known_table; /** published: of a table that this program has too */
     int64_t number;                                  /* in the imported document, from 1; -1: it is of none */
     int key_known;                                   /* of a bundle: verified with a key that is trusted */
     char *statement;                                 /* of a bundle that verified: the digest that names it; NULL */
@@ -42,6 +43,9 @@ struct rp_result_source {
     /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */
     char *verdict;
 };
+
+/* "imported, unsigned"; "published, unsigned", or "table, unsigned" for a CSV file of unknown origin. */
+const char *rp_result_unsigned_text(const struct rp_result_source *s);
 
 struct rp_result {
 #define TEXT(key, meaning) char *key;

@@ -36,6 +36,13 @@ for value in nan inf 0x10 1e999 1e300 -5 0 1,5 '=1'; do
     printf 'framework,throughput,unit\na,"%s",x/s\n' "$value" >n.csv
     exit_of 4 "$REPRO" compare n.csv n.csv
 done
+# A table of one's own is not a published one, whatever its labels; a copy of a published one is.
+printf 'model,framework,note,throughput,unit\nbert-base,Mine,"published, unsigned",9,sequences/s\n' >own.csv
+cp "$TOP/results/published/dlperf_v100.csv" copy.csv
+one='model=bert-base,precision=fp32,batch=32,gpus=1,framework=OneFlow'
+exit_of 0 "$REPRO" compare "published:dlperf_v100#$one" own.csv "copy.csv#$one" --json
+jq -e '[.pairs[].confounders[] | select(.key == "evidence").b] | unique == ["published, unsigned", "table, unsigned"]' out.txt >answer.txt ||
+    fail "what the tables count as: $(jq -c '[.pairs[].confounders[] | select(.key == "evidence").b]' out.txt)"
 printf 'framework,throughput,unit\n%0100000d,1,x/s\n' 7 >long.csv
 exit_of 4 "$REPRO" compare long.csv long.csv
 awk 'BEGIN {print "framework,throughput,unit"; for (i = 0; i < 100002; i++) print "a,1,x/s"}' >many.csv
