@@ -280,8 +280,8 @@ static void print_result(struct rp_run_session *r)
         json_object_update_new(j, json_pack("{s:s, s:s, s:o}", "statement", r->statement, "fingerprint", print,
                                             "recipe", rp_cli_path(r->recipe.source_name)));
     }
-    if (r->run && r->run->facts.reason)
-        json_object_set_new(j, "reason", json_string(r->run->facts.reason));
+    if (o->status != RP_RUN_COMPLETE && *o->reason.err.msg)
+        json_object_set_new(j, "reason", json_string(o->reason.err.msg));
     if (r->run && *rp_figures_precision(precision, &r->run->figures))
         json_object_set_new(j, "precision", json_string(precision));
     const double tokens = r->run ? rp_figures_tokens(&r->run->figures) : 0;
