@@ -512,6 +512,12 @@ void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_run_reason
     r->ended = first >= 0 || blamed < 0 ? m->worker.ended : g->m[blamed].worker.ended;
 }
 
+void rp_workers_excuse(struct rp_group_of_workers *g, uint64_t ns)
+{
+    for (int i = 0; i < g->n; i++)
+        g->m[i].alive_ns += ns;
+}
+
 int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_run_reason *r)
 {
     const uint64_t now = rp_now_ns();

@@ -15,3 +15,14 @@ dies() { # SIGNAL STATUS MESSAGE NUMBER OPTION...: the bundle has the number of 
 dies SEGV 70 signal 11
 dies STOP 7 hung '' --set run.hang_seconds=2
 dies KILL 7 memory 9
+# Stopped together with the worker, as by Ctrl-Z, for longer than run.hang_seconds: the worker was not silent, nobody listened.
+rm -f err.txt endless.repro.tar.zst
+start_endless --set run.hang_seconds=2 --progress json
+kill -STOP "$parent" "$worker"
+sleep 3
+kill -CONT "$worker" "$parent"
+wait_until "$parent" grep -q 'did not run for' err.txt
+n=$(grep -c '"step"' err.txt)
+until [ "$(grep -c '"step"' err.txt)" -gt "$n" ] || ! kill -0 "$parent"; do sleep 0.1; done
+kill -INT "$parent"
+expect_end 130 "" incomplete
