@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #define POLL_MS 50
-#define CALL_NS 100000000ull /* between calls of waiting() */
-#define SPIN_NS 4000ull      /* looking for bytes before sleeping, if every rank has a processor */
+#define CALL_NS 100000000ull    /* between calls of waiting() */
+#define PAUSED_NS 2000000000ull /* without a call: this process was stopped, and the others perhaps with it */
+#define SPIN_NS 4000ull         /* looking for bytes before sleeping, if every rank has a processor */
 #define RINGS_TOTAL (64ull << 20)
 
 const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96])
@@ -90,6 +91,8 @@ static int check_time(struct mesh_exchange *x, struct links *all, int rank, stru
     if (atomic_load(&x->m->failed))
         return fail_too(x->m, c, err);
     if (c->waiting && now - all->called_ns >= CALL_NS) {
+        if (now - all->called_ns >= PAUSED_NS)
+            all->moved_ns = now;
         all->called_ns = now;
         if (c->waiting(c->waiting_arg, rank) != 0) {
             x->cause = (struct mesh_head){.failed = 1, .what = RP_INTERRUPTED, .rank = c->rank[RP_GROUP_WORLD]};
