@@ -138,7 +138,7 @@ const struct rp_command rp_cmd_report = {
         "phases, losses, "
         "telemetry, ceilings, memory, published results, topology, environment, the commands that check it, and the "
         "raw data as CSV. "
-        "The pointer reads values off every plot. Several bundles have one chart, the fastest first, and one plot of "
+        "Pointing at a plot shows its values. Several bundles have one chart, the fastest first, and one plot of "
         "losses. The "
         "Markdown report has the same figures as tables, below the verdict.\n"
         "\n"

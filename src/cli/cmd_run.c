@@ -43,10 +43,8 @@ static int cmd_run(struct rp_cli *cli, struct rp_err *err)
 const struct rp_command rp_cmd_run = {
     .name = "run", .operands = "RECIPE", .summary = "train a recipe, measure it, and seal a signed bundle", .details =
         "RECIPE is a file, with or without .yaml, the name of an embedded recipe ('repro recipes' lists them), or - "
-        "for "
-        "standard input. Any other name is a missing file (exit status 3). The last line of standard output is the "
-        "path "
-        "of the bundle; with -o - standard output is the bundle.\n"
+        "for standard input. Any other name is reported as missing (status 3). Standard output ends in the path of the "
+        "bundle (with -o - it is the bundle), and begins with the reason if a run did not reach its end.\n"
         "\n"
         "Interrupting: Ctrl-C ends the run within a second and seals the measurements, marked incomplete; before "
         "training begins there is nothing to seal. A second Ctrl-C exits at once and writes nothing. If the worker "
