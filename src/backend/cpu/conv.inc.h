@@ -390,8 +390,13 @@ static struct conv_lines conv_new_lines(const struct conv_worker *w, long i)
                                least_of(mr, w->i1 - next) * o->step * o->channels * (long)sizeof *at / 64};
 }
 
+/* Rows of C and of A from this many elements on are lines that the processor does not fetch early enough by itself. */
+#define CONV_WIDE 128
+#define CONV_DEEP 128
+
 /* The tile after this one, and source lines of the strip after this one: in place, tile q fetches rows q and q + panels
- * of it; of what is gathered, as many new lines as there are hints, one tile after another. */
+ * of it, and where panels are few also the rows 2 * panels after those; of what is gathered, as many new lines as there
+ * are hints, one tile after another. */
 static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, long panel, const struct conv_lines *lines)
 {
     const struct conv_job *o = w->job;
@@ -400,6 +405,10 @@ static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, lon
     t->next_c = panel + 1 < w->end_panel ? t->c + conv_columns(&o->panels, panel)
                 : follows                ? t->c + mr * t->ldc - (conv_column(&o->panels, panel) - w->col)
                                          : NULL;
+    t->is_short = o->n >= CONV_WIDE;
+    t->far = 0;
+    if (o->is_plain && follows && t->k >= CONV_DEEP && 2 * panels < mr)
+        t->far = 2 * panels * t->lda * (long)sizeof(float);
     for (int s = 0; s < 2; s++) {
         const int fetches = o->is_plain && follows && row + s * panels < mr;
         t->ahead[s].at = (const char *)(fetches ? t->a + (mr + row + s * panels) * t->lda : t->a);

@@ -442,6 +442,8 @@ static void run_strip(struct worker *w, int i, long done)
 
     t.copy[0] = t.copy[1] = (struct rp_gemm_copy){.pieces = 0};
     t.runs = NULL;
+    t.far = 0;
+    t.is_short = 0;
     t.lda = g->lda;
     t.ldadd = g->ldadd;
     for (int q = 0; q < w->panels; q++, slice++) {

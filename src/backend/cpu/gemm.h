@@ -66,7 +66,9 @@ struct rp_tile {
     const float *add;
     long ldc, ldfrom, ldsum, ldadd;
     struct rp_gemm_stream ahead[2]; /* source lines of A and B that are wanted next, into L2 */
+    long far;                       /* tiles in place fetch the lines so many bytes after `ahead`, too; 0: none */
     struct rp_gemm_copy copy[2];    /* only of kernels with `copies` */
+    int is_short; /* few k-steps, and C is large: a tile in place may fetch all of next_c, even beyond the last row */
     const float *next_c, *next_add; /* the tile after this one, into L1; next_add may be NULL */
 };
 

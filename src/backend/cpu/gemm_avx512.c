@@ -149,7 +149,7 @@ ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int r
     struct gemm_avx512_rows a = {p, p + 3 * bytes, p + 6 * bytes, bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
-    const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+    const long s0 = t->ahead[0].step, s1 = t->ahead[1].step, far = t->far;
     struct rp_gemm_copy copy1 = t->copy[1];
     struct tile_lines c = tile_lines(t->next_c, t->ldc, rows), add = tile_lines(t->next_add, t->ldadd, rows);
 
@@ -157,6 +157,10 @@ ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int r
         NO_SPILLS;
         _mm_prefetch(h0, _MM_HINT_T1);
         _mm_prefetch(h1, _MM_HINT_T1);
+        if (far) {
+            _mm_prefetch(h0 + far, _MM_HINT_T1);
+            _mm_prefetch(h1 + far, _MM_HINT_T1);
+        }
         h0 += s0;
         h1 += s1;
         if (c.left)
@@ -172,6 +176,39 @@ ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int r
         step(r, &a, b, rows, vectors, 1, 0);
         advance(&a, 1, 1);
         b += NR;
+    }
+}
+
+/* The same of few k-steps, a multiple of 16: all lines of the next tile of C, in two rows per sixteen steps, or one;
+ * no branches, which cost more than the lines. */
+#define SHORT 128
+
+ALWAYS void fetch_row(const char **p, long step, const int vectors)
+{
+    UNROLL for (int v = 0; v < vectors; v++) _mm_prefetch(*p + 64 * v, _MM_HINT_T0);
+    *p += step;
+}
+
+ALWAYS void chain_short(__m512 r[MR][V], const struct rp_tile *t, const int vectors)
+{
+    long bytes = t->lda * (long)sizeof(float);
+    const char *p = (const char *)t->a;
+    struct gemm_avx512_rows a = {p, p + 3 * bytes, p + 6 * bytes, bytes};
+    const float *b = t->b;
+    const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at, *c = (const char *)t->next_c;
+    const long s0 = t->ahead[0].step, s1 = t->ahead[1].step, next_row = t->ldc * (long)sizeof(float);
+    const int twice = t->k < SHORT;
+
+    for (long n = t->k / 16; n > 0; n--) {
+        NO_SPILLS;
+        _mm_prefetch(h0, _MM_HINT_T1);
+        _mm_prefetch(h1, _MM_HINT_T1);
+        h0 += s0;
+        h1 += s1;
+        fetch_row(&c, next_row, vectors);
+        if (twice)
+            fetch_row(&c, next_row, vectors);
+        UNROLL for (int four = 0; four < 4; four++) b = four_steps(r, &a, b, MR, vectors, 1);
     }
 }
 
@@ -213,7 +250,7 @@ ALWAYS void chain_packed(__m512 r[MR][V], const struct rp_tile *t, const int row
         }
 }
 
-ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const int in_place)
+ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const int in_place, const int is_short)
 {
     __m512 r[MR][V];
     const __m512 zero = _mm512_setzero_ps();
@@ -224,7 +261,9 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
     if (t->from)
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm512_maskz_loadu_ps(m[v], t->from + i * t->ldfrom + 16 * v);
-    if (in_place)
+    if (is_short)
+        chain_short(r, t, vectors);
+    else if (in_place)
         chain_in_place(r, t, rows, vectors);
     else
         chain_packed(r, t, rows, vectors);
@@ -251,11 +290,11 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
 #define TILE(rows, vectors)                                                                                            \
     static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t)                         \
     {                                                                                                                  \
-        tile(t, rows, vectors, 1);                                                                                     \
+        tile(t, rows, vectors, 1, 0);                                                                                  \
     }                                                                                                                  \
     static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t)                           \
     {                                                                                                                  \
-        tile(t, rows, vectors, 0);                                                                                     \
+        tile(t, rows, vectors, 0, 0);                                                                                  \
     }
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 3)
 TILES(8)
@@ -267,6 +306,16 @@ TILES(1)
 typedef void (*tile_fn)(const struct rp_tile *t);
 static const tile_fn in_place_of[4][V] = {IN_PLACE(1), IN_PLACE(2), IN_PLACE(4), IN_PLACE(8)};
 static const tile_fn packed_of[4][V] = {PACKED(1), PACKED(2), PACKED(4), PACKED(8)};
+
+static __attribute__((noinline)) void short_2(const struct rp_tile *t)
+{
+    tile(t, MR, 2, 1, 1);
+}
+
+static __attribute__((noinline)) void short_3(const struct rp_tile *t)
+{
+    tile(t, MR, 3, 1, 1);
+}
 
 /* The part of tile t that starts at row i. */
 static struct rp_tile from_row(const struct rp_tile *t, int i, long a_step)
@@ -300,6 +349,10 @@ ALWAYS void run_rows(const struct rp_tile *t, int rows, const tile_fn of[4][V], 
 
 static void in_place(const struct rp_tile *t, int rows)
 {
+    if (t->is_short && rows == MR && t->cols > 16 && t->k <= SHORT && t->k % 16 == 0 && t->next_c) {
+        (t->cols > 32 ? short_3 : short_2)(t);
+        return;
+    }
     run_rows(t, rows, in_place_of, t->lda);
 }
 
