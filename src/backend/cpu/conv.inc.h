@@ -21,6 +21,8 @@
 
 #include "backend/cpu/conv_regions.inc.h"
 
+#include <limits.h>
+
 #define CONV_KC RP_CONV_KC
 #define CONV_COLS RP_CONV_COLS
 #define CONV_ROWS RP_CONV_ROWS
@@ -328,6 +330,8 @@ static void conv_pack_part(void *arg, int part, int thread)
         conv_watch(o, k0, k1);
 }
 
+#include "backend/cpu/conv_runs.inc.h"
+
 struct conv_worker {
     const struct conv_job *job;
     const struct conv_region *region;
@@ -336,6 +340,7 @@ struct conv_worker {
     long panel, end_panel; /* columns of the task */
     long col, cols;
     long k0, k1;           /* the block */
+    struct conv_runs runs; /* of the block */
     int begins, ends;      /* it is the first, the last wanted one of its chain */
     int follows, last;     /* the chain is not the first, the block is the last of all */
 };
@@ -430,7 +435,10 @@ static void conv_strip(const struct conv_worker *w, long i, int rows)
     float *to = to_out ? o->out + at * o->n + w->col : w->ends && !w->last ? sum : chain;
     struct rp_tile t = {.a = o->image + i * o->k + w->k0, .lda = o->k, .k = w->k1 - w->k0, .last = w->last,
                         .ldc = to_out ? o->n : CONV_COLS, .ldfrom = CONV_COLS, .ldsum = CONV_COLS, .ldadd = o->n};
-    if (!o->is_plain) {
+    rp_tile_fn compute = o->kernel->in_place;
+    if (conv_find_rows(o, w->region, &w->runs, i, rows, &t)) {
+        compute = o->kernel->in_runs;
+    } else if (!o->is_plain) {
         t.a = w->strip;
         t.lda = CONV_STRIP_LD;
         conv_gather(o, w->region, w->strip, i, rows, w->k0, w->k1);
@@ -445,7 +453,7 @@ static void conv_strip(const struct conv_worker *w, long i, int rows)
         t.sum = w->ends && w->follows ? sum + col : NULL;
         t.add = to_out && o->add ? o->add + at * o->n + w->col + col : NULL;
         conv_aim(w, &t, i, panel, &lines);
-        o->kernel->in_place(&t, rows);
+        compute(&t, rows);
     }
     if (w->last && !to_out)
         conv_scatter(w, i, rows, chain);
@@ -485,6 +493,7 @@ static void conv_part(void *arg, int part, int thread)
         next = conv_wanted(o, g, w.k1);
         w.ends = next >= conv_chain_end(o, k);
         w.last = next >= o->k;
+        conv_find_runs(o, &w.runs, w.end_panel - w.panel, w.k0, w.k1);
         for (long i = w.i0; i < w.i1; i += o->kernel->mr)
             conv_strip(&w, i, (int)least_of(o->kernel->mr, w.i1 - i));
         w.begins = w.ends;
@@ -496,7 +505,7 @@ static void conv_part(void *arg, int part, int thread)
 }
 
 /* Of the products: regions write some pixels one by one, and column sums are another pass over what they write. */
-#define CONV_WORTHWHILE(o) ((o)->sums ? 0.95 : 0.97)
+#define CONV_WORTHWHILE(o) ((o)->sums ? 0.95 : 0.98)
 
 static void conv_divide(struct conv_job *o)
 {

@@ -2,7 +2,7 @@
  *
  * What:    one register tile of C, the packed forms of A and B that it reads, and a table row per instruction set.
  * Flow:    gemm.c cuts a GEMM into tiles and packs; a kernel computes one tile and stores it with the epilogue.
- * Extend:  a new instruction set is one file with the five functions of struct rp_gemm_kernel and one row in gemm.c.
+ * Extend:  a new instruction set is one file with the functions of struct rp_gemm_kernel and one row in gemm.c.
  *
  * Why the bits are the same everywhere: every element of C is one chain of fma over ascending k, whatever the tile is.
  * Tile sizes, packing, threads and reloading a chain's accumulator from memory are free (rule 14).
@@ -45,7 +45,8 @@ struct rp_gemm_copy {
     int vectors, pieces;
 };
 
-/* k-steps whose rows of B follow each other, then `skip` floats of B that no step takes. */
+/* k-steps that follow each other in memory, then `skip` floats that no step takes: of B for packed tiles, of A for
+ * those in place. */
 struct rp_gemm_run {
     long steps, skip;
 };
@@ -55,7 +56,9 @@ struct rp_tile {
     const float *a; /* in place: [rows][k], row stride lda; packed: [k][16] */
     long lda;
     const float *b; /* [k][nr], aligned to a vector */
-    const struct rp_gemm_run *runs; /* packed tiles only: k steps together; NULL: one run */
+    const struct rp_gemm_run *runs; /* k steps together; packed tiles may have NULL, one run; else of in_runs only */
+    long jump;                      /* in_runs: rows of A from jump_row on, which is even, are so many floats farther */
+    int jump_row;
     long k;
     int cols;       /* 1..nr columns that exist */
     int last;       /* this visit ends the sum over all k: + (+0.0f), then bias, then add */
@@ -78,6 +81,8 @@ struct rp_gemm_kernel {
     int mr, nr, lanes; /* register tile; mr divides RP_GEMM_GROUP, lanes divides nr */
     int copies;                  /* 1: packed tiles do the work of tile.copy; 2: tiles in place that of copy[1], too */
     rp_tile_fn in_place, packed; /* rows 1..mr */
+    rp_tile_fn in_runs;          /* in place by tile.runs, mr rows; NULL: there is none */
+    int runs_panels;             /* in_runs pays for strips that pass at most so many panels */
     /* panels x nr columns of one k row: src[p*nr + j] -> dst[p*stride + j]; `ahead`: a row that is wanted soon */
     void (*copy_row)(float *dst, long stride, const float *src, const float *ahead, int panels);
     /* 16 k-steps of `cols` columns stored as rows: src[j*ld + k] -> dst[k*nr + j], j < cols, a multiple of `lanes` */

@@ -54,7 +54,7 @@ ALWAYS void step(__m256 r[MR][V], const struct gemm_avx2_rows *a, const float *b
     }
 }
 
-ALWAYS void advance(struct gemm_avx2_rows *a, int in_place, int k)
+ALWAYS void advance(struct gemm_avx2_rows *a, int in_place, long k)
 {
     long bytes = (in_place ? k : k * RP_GEMM_GROUP) * (long)sizeof(float);
     a->p0 += bytes;
@@ -158,6 +158,36 @@ ALWAYS void chain_packed(__m256 r[MR][V], const struct rp_tile *t, const int row
         }
 }
 
+/* In place, by runs. */
+ALWAYS void chain_in_runs(__m256 r[MR][V], const struct rp_tile *t, const int vectors)
+{
+    const long bytes = t->lda * (long)sizeof(float);
+    const char *p = (const char *)t->a;
+    struct gemm_avx2_rows a = {p, p + 2 * bytes + (t->jump_row < MR ? t->jump * (long)sizeof(float) : 0), bytes};
+    const float *b = t->b;
+    const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
+    const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+    const struct rp_gemm_run *run = t->runs;
+
+    for (long left = t->k, n = 0; left > 0; left -= run->steps, advance(&a, 1, run->skip), run++)
+        for (long steps = run->steps; steps > 0; steps -= 16, n++) {
+            const long some = steps < 16 ? steps : 16;
+            _mm_prefetch(h0, _MM_HINT_T1);
+            _mm_prefetch(h1, _MM_HINT_T1);
+            h0 += s0;
+            h1 += s1;
+            if (n < MR && t->next_c)
+                fetch_row(t->next_c + n * t->ldc);
+            for (long four = some / 4; four > 0; four--)
+                b = four_steps(r, &a, b, MR, vectors, 1);
+            for (long one = some % 4; one > 0; one--) {
+                step(r, &a, b, MR, vectors, 1, 0);
+                advance(&a, 1, 1);
+                b += NR;
+            }
+        }
+}
+
 /* Lanes that exist, one all-ones or zero word per column: lane v of the mask of `cols` is edge[NR - cols + v]. */
 static const int edge[2 * NR] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
                                  -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
@@ -180,7 +210,10 @@ ALWAYS void store(float *p, __m256 x, int cols, int v, int whole)
         _mm256_maskstore_ps(p + 8 * v, lanes(cols, v), x);
 }
 
-ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const int in_place, const int whole)
+enum gemm_avx2_chain { CHAIN_PACKED, CHAIN_IN_PLACE, CHAIN_IN_RUNS };
+
+ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const enum gemm_avx2_chain chain,
+                 const int whole)
 {
     __m256 r[MR][V];
     const int n = t->cols;
@@ -188,7 +221,9 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
     if (t->from)
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = load(t->from + i * t->ldfrom, n, v, whole);
-    if (in_place)
+    if (chain == CHAIN_IN_RUNS)
+        chain_in_runs(r, t, vectors);
+    else if (chain == CHAIN_IN_PLACE)
         chain_in_place(r, t, rows, vectors);
     else
         chain_packed(r, t, rows, vectors);
@@ -214,20 +249,20 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
 #define EDGE(rows, vectors)                                                                                            \
     static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t)                         \
     {                                                                                                                  \
-        tile(t, rows, vectors, 1, 0);                                                                                  \
+        tile(t, rows, vectors, CHAIN_IN_PLACE, 0);                                                                     \
     }                                                                                                                  \
     static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t)                           \
     {                                                                                                                  \
-        tile(t, rows, vectors, 0, 0);                                                                                  \
+        tile(t, rows, vectors, CHAIN_PACKED, 0);                                                                       \
     }
 #define TILE(rows)                                                                                                     \
     static __attribute__((noinline)) void in_place_##rows(const struct rp_tile *t)                                     \
     {                                                                                                                  \
-        tile(t, rows, V, 1, 1);                                                                                        \
+        tile(t, rows, V, CHAIN_IN_PLACE, 1);                                                                           \
     }                                                                                                                  \
     static __attribute__((noinline)) void packed_##rows(const struct rp_tile *t)                                       \
     {                                                                                                                  \
-        tile(t, rows, V, 0, 1);                                                                                        \
+        tile(t, rows, V, CHAIN_PACKED, 1);                                                                             \
     }                                                                                                                  \
     EDGE(rows, 1)                                                                                                      \
     EDGE(rows, 2)                                                                                                      \
@@ -236,6 +271,16 @@ TILE(4)
 TILE(3)
 TILE(2)
 TILE(1)
+
+#define RUNS(name, vectors, whole)                                                                                     \
+    static __attribute__((noinline)) void name(const struct rp_tile *t)                                                \
+    {                                                                                                                  \
+        tile(t, MR, vectors, CHAIN_IN_RUNS, whole);                                                                    \
+    }
+RUNS(runs_1, 1, 0)
+RUNS(runs_2, 2, 0)
+RUNS(runs_3, 3, 0)
+RUNS(runs_whole, 3, 1)
 
 /* [rows - 1][vectors - 1], and last the whole panel */
 typedef void (*tile_fn)(const struct rp_tile *t);
@@ -253,6 +298,13 @@ static void in_place(const struct rp_tile *t, int rows)
 static void packed(const struct rp_tile *t, int rows)
 {
     packed_of[rows - 1][t->cols == NR ? V : (t->cols - 1) / 8](t);
+}
+
+static void in_runs(const struct rp_tile *t, int rows)
+{
+    static const tile_fn of[V + 1] = {runs_1, runs_2, runs_3, runs_whole};
+    (void)rows;
+    of[t->cols == NR ? V : (t->cols - 1) / 8](t);
 }
 
 static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)
@@ -300,4 +352,7 @@ static void copy_group(float *dst, const float *src, long ld, int k)
     }
 }
 
-const struct rp_gemm_kernel rp_gemm_avx2 = {MR, NR, 8, 1, in_place, packed, copy_row, transpose, copy_group};
+/* in_runs: past more panels, gathering costs less than the misses of L1 that it saves */
+#define RUNS_PANELS 3
+const struct rp_gemm_kernel rp_gemm_avx2 = {MR, NR, 8, 1, in_place, packed, in_runs, RUNS_PANELS, copy_row, transpose,
+                                            copy_group};

@@ -27,19 +27,32 @@
  * moves one back takes a cycle of a port of the FMAs. */
 #define NO_SPILLS __asm__ volatile("" ::: "xmm28", "xmm29", "xmm30", "xmm31")
 
+enum gemm_avx512_form { PACKED_ROWS, ROWS_IN_PLACE, PAIRS_IN_PLACE };
+
 /* Where the rows of A are at this k-step: in place by three pointers three rows apart, since an x86 address can add one
- * or two steps but not three; packed by one pointer. */
+ * or two steps but not three, or where they come in two parts by four pointers two rows apart; packed by one pointer.
+ */
 struct gemm_avx512_rows {
-    const char *p0, *p3, *p6;
+    const char *p0, *p3, *p6, *p2, *p4;
     long step; /* bytes between rows */
 };
 
-ALWAYS __m512 broadcast(const struct gemm_avx512_rows *a, const int i, const int in_place, const int k)
+ALWAYS __m512 broadcast(const struct gemm_avx512_rows *a, const int i, const int form, const int k)
 {
     __m512 x;
-    const char *p = i < 3 ? a->p0 : i < 6 ? a->p3 : a->p6;
-    if (!in_place)
+    const char *p = i < 3   ? a->p0
+                    : i < 6 ? a->p3
+                            : a->p6,
+               *pair = i < 2   ? a->p0
+                       : i < 4 ? a->p2
+                       : i < 6 ? a->p4
+                               : a->p6;
+    if (form == PACKED_ROWS)
         BROADCAST(x, a->p0, 4 * (k * RP_GEMM_GROUP + i));
+    else if (form == PAIRS_IN_PLACE && i % 2 == 0)
+        BROADCAST(x, pair, 4 * k);
+    else if (form == PAIRS_IN_PLACE)
+        BROADCAST_ROW(x, pair, 1, a->step, 4 * k);
     else if (i % 3 == 0)
         BROADCAST(x, p, 4 * k);
     else if (i % 3 == 1)
@@ -51,7 +64,7 @@ ALWAYS __m512 broadcast(const struct gemm_avx512_rows *a, const int i, const int
 
 /* One k-step. B sits in named registers: left alone, the compiler moves accumulators about. */
 ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float *b, const int rows, const int vectors,
-                 const int in_place, const int k)
+                 const int form, const int k)
 {
     register __m512 b0 __asm__("zmm24"), b1 __asm__("zmm25"), b2 __asm__("zmm26");
     LOAD(b0, b, 4 * (k * NR));
@@ -60,7 +73,7 @@ ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float 
     if (vectors > 2)
         LOAD(b2, b, 4 * (k * NR + 32));
     UNROLL for (int i = 0; i < rows; i++) {
-        const __m512 x = broadcast(a, i, in_place, k);
+        const __m512 x = broadcast(a, i, form, k);
         if (i & 1) {
             if (vectors > 2)
                 FMA(r[i][2], x, b2);
@@ -77,11 +90,13 @@ ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float 
     }
 }
 
-ALWAYS void advance(struct gemm_avx512_rows *a, const int in_place, const int k)
+ALWAYS void advance(struct gemm_avx512_rows *a, const int form, const long k)
 {
-    const long bytes = 4 * (in_place ? k : k * RP_GEMM_GROUP);
+    const long bytes = 4 * (form == PACKED_ROWS ? k * RP_GEMM_GROUP : k);
     a->p0 += bytes;
+    a->p2 += bytes;
     a->p3 += bytes;
+    a->p4 += bytes;
     a->p6 += bytes;
 }
 
@@ -131,13 +146,13 @@ ALWAYS void copy_piece(struct rp_gemm_copy *c, const int one, const int other)
 }
 
 ALWAYS const float *four_steps(__m512 r[MR][V], struct gemm_avx512_rows *a, const float *b, const int rows,
-                               const int vectors, const int in_place)
+                               const int vectors, const int form)
 {
-    step(r, a, b, rows, vectors, in_place, 0);
-    step(r, a, b, rows, vectors, in_place, 1);
-    step(r, a, b, rows, vectors, in_place, 2);
-    step(r, a, b, rows, vectors, in_place, 3);
-    advance(a, in_place, 4);
+    step(r, a, b, rows, vectors, form, 0);
+    step(r, a, b, rows, vectors, form, 1);
+    step(r, a, b, rows, vectors, form, 2);
+    step(r, a, b, rows, vectors, form, 3);
+    advance(a, form, 4);
     return b + 4 * NR;
 }
 
@@ -146,7 +161,7 @@ ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int r
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct gemm_avx512_rows a = {p, p + 3 * bytes, p + 6 * bytes, bytes};
+    struct gemm_avx512_rows a = {.p0 = p, .p3 = p + 3 * bytes, .p6 = p + 6 * bytes, .step = bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step, far = t->far;
@@ -170,11 +185,11 @@ ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int r
         if (copy1.pieces)
             copy_piece(&copy1, 3, 3);
         for (int four = 0; four < 4; four++)
-            b = four_steps(r, &a, b, rows, vectors, 1);
+            b = four_steps(r, &a, b, rows, vectors, ROWS_IN_PLACE);
     }
     for (long n = t->k % 16; n > 0; n--) {
-        step(r, &a, b, rows, vectors, 1, 0);
-        advance(&a, 1, 1);
+        step(r, &a, b, rows, vectors, ROWS_IN_PLACE, 0);
+        advance(&a, ROWS_IN_PLACE, 1);
         b += NR;
     }
 }
@@ -193,7 +208,7 @@ ALWAYS void chain_short(__m512 r[MR][V], const struct rp_tile *t, const int vect
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct gemm_avx512_rows a = {p, p + 3 * bytes, p + 6 * bytes, bytes};
+    struct gemm_avx512_rows a = {.p0 = p, .p3 = p + 3 * bytes, .p6 = p + 6 * bytes, .step = bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at, *c = (const char *)t->next_c;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step, next_row = t->ldc * (long)sizeof(float);
@@ -208,7 +223,7 @@ ALWAYS void chain_short(__m512 r[MR][V], const struct rp_tile *t, const int vect
         fetch_row(&c, next_row, vectors);
         if (twice)
             fetch_row(&c, next_row, vectors);
-        UNROLL for (int four = 0; four < 4; four++) b = four_steps(r, &a, b, MR, vectors, 1);
+        UNROLL for (int four = 0; four < 4; four++) b = four_steps(r, &a, b, MR, vectors, ROWS_IN_PLACE);
     }
 }
 
@@ -216,7 +231,7 @@ ALWAYS void chain_short(__m512 r[MR][V], const struct rp_tile *t, const int vect
 ALWAYS void chain_packed(__m512 r[MR][V], const struct rp_tile *t, const int rows, const int vectors)
 {
     const char *p = (const char *)t->a;
-    struct gemm_avx512_rows a = {p, p, p, 0};
+    struct gemm_avx512_rows a = {.p0 = p};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
@@ -241,16 +256,54 @@ ALWAYS void chain_packed(__m512 r[MR][V], const struct rp_tile *t, const int row
             if (copy1.pieces)
                 copy_piece(&copy1, 3, 3);
             for (long four = some / 4; four > 0; four--)
-                b = four_steps(r, &a, b, rows, vectors, 0);
+                b = four_steps(r, &a, b, rows, vectors, PACKED_ROWS);
             for (long one = some % 4; one > 0; one--) {
-                step(r, &a, b, rows, vectors, 0, 0);
-                advance(&a, 0, 1);
+                step(r, &a, b, rows, vectors, PACKED_ROWS, 0);
+                advance(&a, PACKED_ROWS, 1);
                 b += NR;
             }
         }
 }
 
-ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const int in_place, const int is_short)
+/* In place, by runs. */
+ALWAYS void chain_in_runs(__m512 r[MR][V], const struct rp_tile *t, const int vectors)
+{
+    const long bytes = t->lda * (long)sizeof(float), jump = t->jump * (long)sizeof(float);
+    const char *p = (const char *)t->a;
+    struct gemm_avx512_rows a = {.p0 = p,
+                                 .p2 = p + 2 * bytes + (t->jump_row <= 2 ? jump : 0),
+                                 .p4 = p + 4 * bytes + (t->jump_row <= 4 ? jump : 0),
+                                 .p6 = p + 6 * bytes + (t->jump_row <= 6 ? jump : 0),
+                                 .step = bytes};
+    const float *b = t->b;
+    const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
+    const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
+    const struct rp_gemm_run *run = t->runs;
+    struct tile_lines c = tile_lines(t->next_c, t->ldc, MR);
+
+    for (long left = t->k; left > 0; left -= run->steps, advance(&a, PAIRS_IN_PLACE, run->skip), run++)
+        for (long steps = run->steps; steps > 0; steps -= 16) {
+            const long some = steps < 16 ? steps : 16;
+            NO_SPILLS;
+            _mm_prefetch(h0, _MM_HINT_T1);
+            _mm_prefetch(h1, _MM_HINT_T1);
+            h0 += s0;
+            h1 += s1;
+            if (c.left)
+                fetch_line(&c);
+            for (long four = some / 4; four > 0; four--)
+                b = four_steps(r, &a, b, MR, vectors, PAIRS_IN_PLACE);
+            for (long one = some % 4; one > 0; one--) {
+                step(r, &a, b, MR, vectors, PAIRS_IN_PLACE, 0);
+                advance(&a, PAIRS_IN_PLACE, 1);
+                b += NR;
+            }
+        }
+}
+
+enum gemm_avx512_chain { CHAIN_PACKED, CHAIN_IN_PLACE, CHAIN_SHORT, CHAIN_IN_RUNS };
+
+ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const enum gemm_avx512_chain chain)
 {
     __m512 r[MR][V];
     const __m512 zero = _mm512_setzero_ps();
@@ -261,9 +314,11 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
     if (t->from)
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = _mm512_maskz_loadu_ps(m[v], t->from + i * t->ldfrom + 16 * v);
-    if (is_short)
+    if (chain == CHAIN_SHORT)
         chain_short(r, t, vectors);
-    else if (in_place)
+    else if (chain == CHAIN_IN_RUNS)
+        chain_in_runs(r, t, vectors);
+    else if (chain == CHAIN_IN_PLACE)
         chain_in_place(r, t, rows, vectors);
     else
         chain_packed(r, t, rows, vectors);
@@ -290,11 +345,11 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
 #define TILE(rows, vectors)                                                                                            \
     static __attribute__((noinline)) void in_place_##rows##_##vectors(const struct rp_tile *t)                         \
     {                                                                                                                  \
-        tile(t, rows, vectors, 1, 0);                                                                                  \
+        tile(t, rows, vectors, CHAIN_IN_PLACE);                                                                        \
     }                                                                                                                  \
     static __attribute__((noinline)) void packed_##rows##_##vectors(const struct rp_tile *t)                           \
     {                                                                                                                  \
-        tile(t, rows, vectors, 0, 0);                                                                                  \
+        tile(t, rows, vectors, CHAIN_PACKED);                                                                          \
     }
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2) TILE(rows, 3)
 TILES(8)
@@ -307,15 +362,16 @@ typedef void (*tile_fn)(const struct rp_tile *t);
 static const tile_fn in_place_of[4][V] = {IN_PLACE(1), IN_PLACE(2), IN_PLACE(4), IN_PLACE(8)};
 static const tile_fn packed_of[4][V] = {PACKED(1), PACKED(2), PACKED(4), PACKED(8)};
 
-static __attribute__((noinline)) void short_2(const struct rp_tile *t)
-{
-    tile(t, MR, 2, 1, 1);
-}
-
-static __attribute__((noinline)) void short_3(const struct rp_tile *t)
-{
-    tile(t, MR, 3, 1, 1);
-}
+#define WHOLE(name, vectors, chain)                                                                                    \
+    static __attribute__((noinline)) void name##_##vectors(const struct rp_tile *t)                                    \
+    {                                                                                                                  \
+        tile(t, MR, vectors, chain);                                                                                   \
+    }
+WHOLE(shortened, 2, CHAIN_SHORT)
+WHOLE(shortened, 3, CHAIN_SHORT)
+WHOLE(runs, 1, CHAIN_IN_RUNS)
+WHOLE(runs, 2, CHAIN_IN_RUNS)
+WHOLE(runs, 3, CHAIN_IN_RUNS)
 
 /* The part of tile t that starts at row i. */
 static struct rp_tile from_row(const struct rp_tile *t, int i, long a_step)
@@ -350,7 +406,7 @@ ALWAYS void run_rows(const struct rp_tile *t, int rows, const tile_fn of[4][V], 
 static void in_place(const struct rp_tile *t, int rows)
 {
     if (t->is_short && rows == MR && t->cols > 16 && t->k <= SHORT && t->k % 16 == 0 && t->next_c) {
-        (t->cols > 32 ? short_3 : short_2)(t);
+        (t->cols > 32 ? shortened_3 : shortened_2)(t);
         return;
     }
     run_rows(t, rows, in_place_of, t->lda);
@@ -359,6 +415,13 @@ static void in_place(const struct rp_tile *t, int rows)
 static void packed(const struct rp_tile *t, int rows)
 {
     run_rows(t, rows, packed_of, 1);
+}
+
+static void in_runs(const struct rp_tile *t, int rows)
+{
+    static const tile_fn of[V] = {runs_1, runs_2, runs_3};
+    (void)rows;
+    of[(t->cols - 1) / 16](t);
 }
 
 static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)
@@ -409,4 +472,5 @@ static void copy_group(float *dst, const float *src, long ld, int k)
         _mm512_store_ps(dst + (long)p * RP_GEMM_GROUP, _mm512_loadu_ps(src + p * ld));
 }
 
-const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, 2, in_place, packed, copy_row, transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, 2, in_place, packed, in_runs, RP_CONV_COLS / NR, copy_row,
+                                              transpose, copy_group};
