@@ -1,11 +1,15 @@
 #include "backend/backend.h"
 
-#include "base/json.h"
+#include "backend/documents.h"
 
 #include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#define RP_OBJECT_LIST "backend/documents.def"
+#include "base/object_tables.inc.h"
 
 #define EXTENT_MOST (INT_MAX - 4096.0)     /* rounded up to tiles, it is still an int */
 #define ELEMENTS_MOST (1024.0 * INT_MAX)   /* an int numbers parts of at least 1024 elements */
@@ -159,13 +163,13 @@ json_t *rp_device_json(const struct rp_device_info *d)
 
 int rp_device_from_json(struct rp_device_info *out, const json_t *j)
 {
-    *out = (struct rp_device_info){.threads = (int)json_integer_value(json_object_get(j, "threads")),
-                                   .index = (int)json_integer_value(json_object_get(j, "index"))};
-    snprintf(out->kind, sizeof out->kind, "%s", rp_json_text_at(j, "kind"));
-    snprintf(out->name, sizeof out->name, "%s", rp_json_text_at(j, "name"));
-    snprintf(out->isa, sizeof out->isa, "%s", rp_json_text_at(j, "isa"));
-    snprintf(out->pci_address, sizeof out->pci_address, "%s", rp_json_text_at(j, "pci_address"));
-    (void)!sscanf(rp_json_text_at(j, "compute_capability"), "%d.%d", &out->major, &out->minor);
+    RP_READ(device_document, d, j);
+    *out = (struct rp_device_info){.threads = (int)d.threads, .index = (int)d.index};
+    snprintf(out->kind, sizeof out->kind, "%s", rp_text_or_empty(d.kind));
+    snprintf(out->name, sizeof out->name, "%s", rp_text_or_empty(d.name));
+    snprintf(out->isa, sizeof out->isa, "%s", rp_text_or_empty(d.isa));
+    snprintf(out->pci_address, sizeof out->pci_address, "%s", rp_text_or_empty(d.pci_address));
+    (void)!sscanf(rp_text_or_empty(d.compute_capability), "%d.%d", &out->major, &out->minor);
     return *out->kind ? 0 : -1;
 }
 

@@ -24,6 +24,11 @@ char *rp_text_copy(const char *text)
     return text ? rp_strdup(text) : NULL;
 }
 
+const char *rp_text_or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
 /* ---- memory ---- */
 
 static void init_field(void *object, const struct rp_object_field *f)
@@ -143,7 +148,7 @@ static void read_list(void *object, const struct rp_object_field *f, const json_
         if (f->type == RP_IS_LIST)
             rp_object_read(to + (size_t)i * size, f->of, one);
         else if (f->type == RP_IS_TEXTS)
-            ((char **)to)[i] = rp_text_copy(json_string_value(one));
+            ((char **)to)[i] = rp_strdup(rp_text_or_empty(json_string_value(one)));
         else
             ((int64_t *)to)[i] = json_integer_value(one);
     }
@@ -155,14 +160,17 @@ static void read_field(void *object, const struct rp_object_field *f, const json
     switch (f->type) {
     case RP_IS_COUNT:
     case RP_IS_INTEGER:
-        *(int64_t *)to = json_integer_value(j);
+        if (json_is_integer(j))
+            *(int64_t *)to = json_integer_value(j);
         break;
     case RP_IS_NUMBER:
     case RP_IS_SIGNED:
-        *(double *)to = json_number_value(j);
+        if (json_is_number(j))
+            *(double *)to = json_number_value(j);
         break;
     case RP_IS_BOOL:
-        *(int *)to = json_is_true(j);
+        if (json_is_boolean(j))
+            *(int *)to = json_is_true(j);
         break;
     case RP_IS_TEXT:
     case RP_IS_NAME:
@@ -180,7 +188,7 @@ static void read_field(void *object, const struct rp_object_field *f, const json
             *(float *)to = NAN;
         break;
     case RP_IS_INTERVAL:
-        for (size_t i = 0; i < 2; i++)
+        for (size_t i = 0; json_array_size(j) == 2 && i < 2; i++)
             ((double *)to)[i] = json_number_value(json_array_get(j, i));
         break;
     case RP_IS_JSON:
@@ -191,13 +199,16 @@ static void read_field(void *object, const struct rp_object_field *f, const json
         rp_object_read(to, f->of, j);
         break;
     case RP_IS_PART_OR_NONE:
+        if (!json_is_object(j))
+            break;
         *(void **)to = rp_alloc(f->of->size);
         rp_object_read(*(void **)to, f->of, j);
         break;
     case RP_IS_LIST:
     case RP_IS_TEXTS:
     case RP_IS_INTEGERS:
-        read_list(object, f, j);
+        if (json_is_array(j))
+            read_list(object, f, j);
         break;
     }
 }

@@ -88,8 +88,13 @@ struct rp_object_type {
 /* Every value that may be null is; lists are empty. */
 void rp_object_init(void *object, const struct rp_object_type *type);
 void rp_object_fini(void *object, const struct rp_object_type *type);
-/* Fills *object with the values of a document that follows rp_object_schema(). */
+/* Fills *object with the values of a document that follows rp_object_schema(). Of any other JSON, or NULL, a value that
+ * is missing or of another type stays as rp_object_init() left it, and other keys are ignored. */
 void rp_object_read(void *object, const struct rp_object_type *type, const json_t *j);
+/* RP_READ(id, name, json): struct rp_<id> name, read from it, and finished at the end of the scope. */
+#define RP_READ(id, name, json)                                                                                        \
+    __attribute__((cleanup(rp_object_end_##id))) struct rp_##id name;                                                  \
+    rp_object_read(&(name), &rp_type_##id, json)
 /* The same of a message from another process: RP_MALFORMED with `what` ("JOIN") where a value is missing, of another
  * type or out of range; other keys are ignored. The object can be finished in any case. */
 int rp_object_take(void *object, const struct rp_object_type *type, const json_t *j, const char *what,
@@ -105,5 +110,6 @@ json_t *rp_object_schema(const struct rp_object_type *type, const char *id, cons
 void *rp_object_add(void *list, int64_t *n, const struct rp_object_type *type);
 /* rp_strdup() of it, or NULL. */
 char *rp_text_copy(const char *text);
+const char *rp_text_or_empty(const char *text); /* itself; "" for NULL */
 /* A text at the end of TEXTS, which may still be NULL; the list takes it. */
 void rp_texts_add(char ***list, int64_t *n, char *text);

@@ -16,7 +16,11 @@
 #define END(id)                                                                                                        \
     }                                                                                                                  \
     ;                                                                                                                  \
-    extern const struct rp_object_type rp_type_##id;
+    extern const struct rp_object_type rp_type_##id;                                                                   \
+    static inline void rp_object_end_##id(struct rp_##id *object)                                                      \
+    {                                                                                                                  \
+        rp_object_fini(object, &rp_type_##id);                                                                         \
+    }
 #include RP_OBJECT_LIST
 #undef OBJECT
 #undef FIELD

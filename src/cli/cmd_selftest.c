@@ -1,9 +1,11 @@
 /* `repro selftest`: compares operations on this machine with their definitions. */
+#include "backend/documents.h"
 #include "backend/selftest.h"
 #include "backend/speed.h"
 #include "base/hash.h"
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/opts.h"
 #include "recipe/choices.h"
 #include "sign/key.h"
@@ -79,9 +81,9 @@ static int check_ed25519(struct rp_err *err)
 static void print_row_done(void *arg, const json_t *row)
 {
     (void)arg;
-    fprintf(stderr, "%s %s: %lld cases, %lld failed\n", rp_json_text_at(row, "isa"), rp_json_text_at(row, "op"),
-            (long long)json_integer_value(json_object_get(row, "cases")),
-            (long long)json_integer_value(json_object_get(row, "failed")));
+    RP_READ(tested_operation, is, row);
+    fprintf(stderr, "%s %s: %lld cases, %lld failed\n", rp_text_or_empty(is.isa), rp_text_or_empty(is.op),
+            (long long)is.cases, (long long)is.failed);
 }
 
 static void print_gpu_row_done(const json_t *row)
@@ -90,31 +92,29 @@ static void print_gpu_row_done(const json_t *row)
 }
 
 /* Two rows of one instruction set in one arithmetic. */
-static int is_with(const json_t *a, const json_t *b)
+static int is_with(const struct rp_tested_operation *a, const struct rp_tested_operation *b)
 {
-    return strcmp(rp_json_text_at(a, "isa"), rp_json_text_at(b, "isa")) == 0 &&
-           strcmp(rp_json_text_at(a, "numerics"), rp_json_text_at(b, "numerics")) == 0;
+    return rp_same_text(a->isa, b->isa) && rp_same_text(a->numerics, b->numerics);
 }
 
 /* Rows of one instruction set follow each other, those of the GPU last. is_stopped: the GPU failed before all
  * operations were compared. */
-static json_t *tested_json(const json_t *rows, int is_stopped)
+static json_t *tested_json(const json_t *doc, int is_stopped)
 {
     json_t *list = json_array();
-    const size_t n = json_array_size(rows);
-    for (size_t i = 0, end; i < n; i = end) {
-        const json_t *begin = json_array_get(rows, i);
-        const char *isa = rp_json_text_at(begin, "isa"), *numerics = rp_json_text_at(begin, "numerics");
-        const int strict = strcmp(numerics, rp_numerics_name(RP_NUMERICS_fp32_1)) == 0;
-        long long cases = 0, failed = 0;
-        for (end = i; end < n && is_with(begin, json_array_get(rows, end)); end++) {
-            cases += rp_json_integer_at(json_array_get(rows, end), "cases");
-            failed += rp_json_integer_at(json_array_get(rows, end), "failed");
+    RP_READ(tested_operations, all, doc);
+    for (int64_t i = 0, end; i < all.operations_n; i = end) {
+        const struct rp_tested_operation *begin = &all.operations[i];
+        const int strict = rp_same_text(begin->numerics, rp_numerics_name(RP_NUMERICS_fp32_1));
+        long long cases = begin->cases, failed = begin->failed;
+        for (end = i + 1; end < all.operations_n && is_with(begin, &all.operations[end]); end++) {
+            cases += all.operations[end].cases;
+            failed += all.operations[end].failed;
         }
-        const char *verdict = failed ? "FAILED" : is_stopped && strcmp(isa, "cuda") == 0 ? "STOPPED" : "good";
-        json_array_append_new(list, json_pack("{s:s, s:s*, s:s, s:I, s:I, s:I}", "isa", isa, "numerics",
-                                              strict ? NULL : numerics, "verdict", verdict, "operations",
-                                              (json_int_t)(end - i), "cases", (json_int_t)cases, "failed",
+        const char *verdict = failed ? "FAILED" : is_stopped && rp_same_text(begin->isa, "cuda") ? "STOPPED" : "good";
+        json_array_append_new(list, json_pack("{s:s, s:s*, s:s, s:I, s:I, s:I}", "isa", rp_text_or_empty(begin->isa),
+                                              "numerics", strict ? NULL : begin->numerics, "verdict", verdict,
+                                              "operations", (json_int_t)(end - i), "cases", (json_int_t)cases, "failed",
                                               (json_int_t)failed));
     }
     return list;
@@ -204,13 +204,13 @@ static int measure_cpu_speed(json_t **rows, struct rp_err *err)
 
 static void add_rates(json_t *rows)
 {
-    static const char *const of[] = {"flops", "bytes"}, *const rates[] = {"flops_per_s", "bytes_per_s"};
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row)
-        for (int k = 0; k < 2; k++)
-            json_object_set_new(row, rates[k],
-                                json_real(rp_json_number_at(row, of[k]) / rp_json_number_at(row, "seconds")));
+    json_array_foreach(rows, i, row) {
+        RP_READ(timed_operation, is, row);
+        json_object_set_new(row, "flops_per_s", json_real(is.flops / is.seconds));
+        json_object_set_new(row, "bytes_per_s", json_real(is.bytes / is.seconds));
+    }
 }
 
 static const char speed_text[] =
@@ -220,8 +220,9 @@ static const char speed_text[] =
 
 static void print_speed_done(const json_t *row)
 {
-    fprintf(stderr, "%s %s %s: %.4f ms\n", rp_json_text_at(row, "what"), rp_json_text_at(row, "name"),
-            rp_json_text_at(row, "shape"), json_number_value(json_object_get(row, "seconds")) * 1e3);
+    RP_READ(timed_operation, is, row);
+    fprintf(stderr, "%s %s %s: %.4f ms\n", rp_text_or_empty(is.what), rp_text_or_empty(is.name),
+            rp_text_or_empty(is.shape), is.seconds * 1e3);
 }
 
 /* One device: a usable or requested GPU, else the CPU. */
@@ -273,8 +274,7 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
         json_array_extend(json_object_get(doc, "operations"), ops);
     if (!is_wanted(o, "cpu") && test_gpu(cli, o, doc, &e) < 0 && first.code == RP_OK)
         first = e;
-    json_object_set_new(doc, "tested",
-                        tested_json(json_object_get(doc, "operations"), json_object_get(doc, "stopped") != NULL));
+    json_object_set_new(doc, "tested", tested_json(doc, json_object_get(doc, "stopped") != NULL));
     rp_cli_return(cli, doc, text);
     if (first.code == RP_OK)
         return 0;

@@ -2,6 +2,7 @@
 #include "cli/run_session.h"
 
 #include "base/object.h"
+#include "process/process.h"
 #include "train/profile.h"
 
 #include <math.h>
@@ -63,7 +64,7 @@ static json_t *row_json(const struct rp_operation_times *t, const struct rp_prof
 static json_t *profile_json(const struct rp_run_session *r, const struct rp_profile *p,
                             const struct rp_ceiling_rates *best)
 {
-    const json_t *device = json_object_get(r->outcome.rank[0].hello, "device");
+    RP_READ(hello_frame, hello, r->outcome.rank[0].hello);
     double other = p->seconds;
     char text[RP_DEVICE_TEXT];
     json_t *rows = json_array();
@@ -71,7 +72,7 @@ static json_t *profile_json(const struct rp_run_session *r, const struct rp_prof
         json_array_append_new(rows, row_json(&p->operations[i], p, best));
         other -= p->operations[i].seconds;
     }
-    rp_device_text(text, device);
+    rp_device_text(text, hello.device);
     json_t *j = json_pack("{s:I, s:f, s:I, s:s, s:s, s:f, s:f, s:o}", "steps", (json_int_t)p->steps, "step_s",
                           p->seconds / (double)p->steps, "samples",
                           (json_int_t)(r->plan.batch * rp_recipe_micro_batches(&r->recipe)), "unit",
@@ -84,30 +85,22 @@ static json_t *profile_json(const struct rp_run_session *r, const struct rp_prof
 }
 
 /* What the worker measured before it trained; NULL: nothing. */
-static struct rp_ceiling_rates *best_rates(const json_t *done)
+static struct rp_ceiling_rates *best_rates(const json_t *ceilings)
 {
-    struct rp_ceiling_times times;
-    const json_t *before = json_object_get(json_object_get(done, "ceilings"), "before");
-    if (!json_is_object(before))
-        return NULL;
-    rp_object_read(&times, &rp_type_ceiling_times, before);
-    struct rp_ceiling_rates *rates = rp_ceiling_rates_of(&times, 1);
-    rp_object_fini(&times, &rp_type_ceiling_times);
-    return rates;
+    RP_READ(ceiling_facts, measured, ceilings);
+    return measured.before ? rp_ceiling_rates_of(measured.before, 1) : NULL;
 }
 
 static void show_profile(struct rp_run_session *r)
 {
-    const json_t *done = r->outcome.rank[0].done;
-    struct rp_profile p;
-    struct rp_ceiling_rates *best = best_rates(done);
-    rp_object_read(&p, &rp_type_profile, json_object_get(done, "profile"));
+    RP_READ(done_frame, done, r->outcome.rank[0].done);
+    RP_READ(profile, p, done.profile);
+    struct rp_ceiling_rates *best = best_rates(done.ceilings);
     RP_BUG_IF(p.steps < 1);
     rp_cli_return(r->cli, profile_json(r, &p, best), profile_text);
     if (best)
         rp_object_fini(best, &rp_type_ceiling_rates);
     free(best);
-    rp_object_fini(&p, &rp_type_profile);
 }
 
 int rp_run_show_profile(struct rp_run_session *r, struct rp_err *err)

@@ -28,7 +28,7 @@ extern const struct rp_sampler rp_gpu_sampler;
  * as TELEMETRY frames that also have "device", the index of the address, until this process ends. */
 #define RP_GPU_WATCHED 64
 json_t *rp_gpu_visible(void);
-void rp_gpu_watch(const json_t *addresses, int fd);
+void rp_gpu_watch(char *const *addresses, int64_t n, int fd);
 
 /* Load a library (base/library.h). Where that fails: NULL, the state (absent: there is none; error: there is one that
  * cannot be loaded) and the loader's own words. */

@@ -85,14 +85,13 @@ static json_t *kernels_of(const struct rp_dev *dev)
     return kernels;
 }
 
-static int run_report(struct rp_dev *dev, enum rp_frame type, const struct rp_device_opts *o, const json_t *question,
-                      struct rp_err *err)
+static int run_report(struct rp_dev *dev, enum rp_frame type, const struct rp_device_opts *o,
+                      const struct rp_report_question *question, struct rp_err *err)
 {
     static const struct rp_case_watch progress = {.begin = send_case, .done = send_row};
     RP_JSON *rows = NULL;
     if (type == RP_FRAME_SPEED)
-        return rp_ops_speed(dev, o, json_number_value(json_object_get(question, "seconds")), NULL, &progress, &rows,
-                            err);
+        return rp_ops_speed(dev, o, question->seconds, NULL, &progress, &rows, err);
     rows = json_array();
     return rp_ops_selftest_device(dev, dev->backend->name, &progress, rows, err);
 }
@@ -147,16 +146,17 @@ static int answer_mixed(const struct rp_device_opts *device, struct rp_err *err)
 static int answer_report(enum rp_frame type, const json_t *question, struct rp_err *err)
 {
     struct rp_err failed = {0};
-    struct rp_device_opts o = {.device = json_string_value(json_object_get(question, "device"))};
+    RP_READ(report_question, asked, question);
+    struct rp_device_opts o = {.device = asked.device};
     const struct rp_backend *b = &rp_backend_cuda;
-    if (type == RP_FRAME_SELFTEST && json_is_true(json_object_get(question, "tensor_core")))
+    if (type == RP_FRAME_SELFTEST && asked.tensor_core)
         return answer_mixed(&o, err);
     struct rp_dev *dev =
         type == RP_FRAME_SELFTEST ? rp_ops_selftest_open(b, &o, &failed) : rp_ops_speed_open(b, &o, &failed);
     json_t *values = json_object();
     if (!dev)
         json_object_set_new(values, "unavailable", json_string(failed.msg));
-    else if (run_report(dev, type, &o, question, &failed) < 0)
+    else if (run_report(dev, type, &o, &asked, &failed) < 0)
         json_object_set_new(values, "failed", json_pack("{s:i, s:s}", "code", (int)failed.code, "message", failed.msg));
     if (dev)
         json_object_set_new(values, "kernels", kernels_of(dev));
@@ -171,9 +171,9 @@ static int answer_report(enum rp_frame type, const json_t *question, struct rp_e
 /* {}: the GPUs that a command can use. Its CUDA numbers them by its own environment. */
 static int answer_sample(const json_t *question, struct rp_err *err)
 {
-    const json_t *devices = json_object_get(question, "devices");
-    if (devices) {
-        rp_gpu_watch(devices, RP_PROCESS_FD);
+    RP_READ(sample_frame, asked, question);
+    if (asked.devices) {
+        rp_gpu_watch(asked.devices, asked.devices_n, RP_PROCESS_FD);
         return 0;
     }
     if (order_is_own)

@@ -369,31 +369,29 @@ static struct rp_comm *prepare(const struct rp_comm *placed, const struct rp_dev
 }
 
 /* What every rank wrote about itself: one version of NCCL, a GPU for each, the id of rank 0. */
-static int read_ranks(struct nccl_comm *m, const json_t *ranks, struct rp_err *err)
+static int read_ranks(struct nccl_comm *m, const json_t *peers, struct rp_err *err)
 {
+    RP_READ(peers_frame, all, peers);
     const int n = m->comm.size[RP_GROUP_WORLD];
     const char *shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE"); /* an experiment of NCCL 2.30 */
-    const char *id = json_string_value(json_object_get(json_array_get(ranks, 0), "id"));
-    const json_int_t first = json_integer_value(json_object_get(json_array_get(ranks, 0), "nccl"));
     char a[32], b[32];
     for (int i = 0; i < n; i++) {
-        const json_t *one = json_array_get(ranks, (size_t)i), *version = json_object_get(one, "nccl");
-        const char *gpu = json_string_value(json_object_get(one, "gpu"));
-        if (!json_is_integer(version) || !gpu)
+        const struct rp_listen_frame *one = i < all.ranks_n ? &all.ranks[i] : NULL;
+        if (!one || one->nccl == RP_NO_INTEGER || !one->gpu)
             return rp_fail(err, RP_MALFORMED, "the list of ranks lacks the GPU of rank %d", i);
-        if (json_integer_value(version) != first)
+        if (one->nccl != all.ranks[0].nccl)
             return rp_fail(err, RP_UNAVAILABLE,
                            "rank %d has NCCL %s, rank 0 has NCCL %s: all ranks need the same version, so use the same "
                            "container image",
-                           i, rp_nccl_version_text(a, (int)json_integer_value(version)),
-                           rp_nccl_version_text(b, (int)first));
+                           i, rp_nccl_version_text(a, (int)one->nccl), rp_nccl_version_text(b, (int)all.ranks[0].nccl));
         for (int k = 0; k < i && !(shared && strcmp(shared, "1") == 0); k++)
-            if (strcmp(gpu, json_string_value(json_object_get(json_array_get(ranks, (size_t)k), "gpu"))) == 0)
+            if (strcmp(one->gpu, all.ranks[k].gpu) == 0)
                 return rp_fail(err, RP_UNAVAILABLE,
                                "ranks %d and %d have the same GPU: with NCCL a rank needs a GPU of its own; --set "
                                "run.transport=sockets lets ranks share one",
                                k, i);
     }
+    const char *id = n > 0 ? all.ranks[0].id : NULL;
     if (!id || rp_unhex(m->id.bytes, sizeof m->id.bytes, id) < 0)
         return rp_fail(err, RP_MALFORMED, "the list of ranks lacks the id of NCCL's communicator");
     return 0;
@@ -421,7 +419,7 @@ static int connect_ranks(struct rp_comm *c, const struct rp_world_opts *o, struc
     c->waiting = o->waiting;
     c->waiting_arg = o->waiting_arg;
     m->silence_s = 2 * o->silence_s; /* the parent, which sees who is silent, is first */
-    if (read_ranks(m, json_object_get(o->peers, "ranks"), err) < 0 || make_room(m, 2 * (size_t)n * m->piece, err) < 0)
+    if (read_ranks(m, o->peers, err) < 0 || make_room(m, 2 * (size_t)n * m->piece, err) < 0)
         return -1;
     const int result = m->n->ncclCommInitRankConfig(&m->handle, n, m->id, c->rank[RP_GROUP_WORLD], &config);
     if (await_call(m, result, m->silence_s, "connecting the ranks", err) < 0) {

@@ -5,6 +5,7 @@
  * PHB a host bridge, NODE several host bridges of one NUMA node, SYS the link between NUMA nodes. When it cannot be
  * known where a link leads the cell is an error.
  */
+#include "capture/value.h"
 #include "gpu/nvml.h"
 
 #include <stdio.h>
@@ -15,7 +16,7 @@
 /* The text of a value that is known, else NULL. */
 static const char *text_at(const json_t *values, const char *field)
 {
-    return json_string_value(json_object_get(json_object_get(values, field), "value"));
+    return rp_known_text(values, field);
 }
 
 void rp_nvml_put_links(const struct rp_nvml *lib, struct rp_nvml_device *d)

@@ -2,6 +2,7 @@
  * be slow or never answer. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "capture/value.h"
 #include "gpu/nvml.h"
 
 #include <errno.h>
@@ -81,8 +82,8 @@ static json_t *values_of(const struct rp_nvml *lib, nvmlDevice_t dev)
     const char *name;
     rp_nvml_put_rows(lib, group, &(struct rp_nvml_subject){.dev = dev}, rp_nvml_sample_rows);
     json_object_foreach(group, name, leaf)
-        if (strcmp(json_string_value(json_object_get(leaf, "state")), "ok") == 0)
-            json_object_set(out, name, json_object_get(leaf, "value"));
+        if (rp_leaf(leaf).kind == RP_LEAF_KNOWN)
+            json_object_set(out, name, (json_t *)rp_leaf(leaf).value);
     return out;
 }
 
@@ -179,17 +180,15 @@ static void start_sampler(const char *pci_address, int fd)
     start_thread(fd);
 }
 
-void rp_gpu_watch(const json_t *addresses, int fd)
+void rp_gpu_watch(char *const *addresses, int64_t n, int fd)
 {
     static struct sampled several[RP_GPU_WATCHED];
-    const json_t *one;
-    size_t i;
-    if (sampler.running || json_array_size(addresses) > RP_GPU_WATCHED)
+    if (sampler.running || n > RP_GPU_WATCHED)
         return;
-    json_array_foreach((json_t *)addresses, i, one)
-        snprintf(several[i].address, sizeof several[i].address, "%s", rp_json_text_at(one, ""));
+    for (int64_t i = 0; i < n; i++)
+        snprintf(several[i].address, sizeof several[i].address, "%s", rp_text_or_empty(addresses[i]));
     sampler.device = several;
-    sampler.devices = (int)json_array_size(addresses);
+    sampler.devices = (int)n;
     sampler.numbered = 1;
     if (sampler.devices)
         start_thread(fd);

@@ -1,6 +1,7 @@
 /* The GPUs that a command can use: those that CUDA_VISIBLE_DEVICES leaves, in the environment that both inherit. */
 #include "backend/cuda/driver.h"
 #include "base/json.h"
+#include "capture/value.h"
 #include "gpu/gpu.h"
 
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static void list_by_nvml(json_t *list)
         return;
     RP_JSON *all = rp_gpu_nvml();
     json_object_foreach(json_object_get(all, "devices"), name, gpu)
-        json_array_append_new(list, json_string(rp_json_text_at(gpu, "pci_address/value")));
+        json_array_append_new(list, json_string(rp_text_or_empty(rp_known_text(gpu, "pci_address"))));
 }
 
 json_t *rp_gpu_visible(void)

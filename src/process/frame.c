@@ -4,8 +4,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#define RP_OBJECT_LIST "process/frames.def"
+#include "base/object_tables.inc.h"
 
 #define HEADER 16
 static const char magic[4] = {'R', 'P', 'W', '1'};
@@ -115,8 +119,12 @@ int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struc
 
 int rp_frame_failure(const json_t *body, struct rp_err *err)
 {
-    const char *message = json_string_value(json_object_get(body, "message"));
-    json_int_t code = json_integer_value(json_object_get(body, "code"));
-    return rp_fail(err, code > RP_OK && code <= RP_INTERRUPTED ? (enum rp_code)code : RP_BUG, "%s",
-                   message ? message : "the worker failed without a message");
+    RP_READ(failed_frame, failed, body);
+    return rp_failed_frame(&failed, err);
+}
+
+int rp_failed_frame(const struct rp_failed_frame *f, struct rp_err *err)
+{
+    return rp_fail(err, f->code > RP_OK && f->code <= RP_INTERRUPTED ? (enum rp_code)f->code : RP_BUG, "%s",
+                   f->message ? f->message : "the worker failed without a message");
 }

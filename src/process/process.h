@@ -7,7 +7,8 @@
  *          RP_PROCESS_FD. worker/job.h has the fields of the frames of training; repro-gpu sends HELLO and answers each
  *          PROBE with VALUES.
  * Owner:   struct rp_process (in the parent) owns the process and the socket.
- * Extend:  a new frame type is one row of RP_FRAMES; unknown types are skipped.
+ * Extend:  a new frame type is one row of RP_FRAMES; unknown types are skipped. What a receiver reads of its body is an
+ *          object of process/frames.def: RP_READ(step_frame, step, body).
  *
  * A frame is 16 bytes of header and a JSON text:
  *     "RPW1" | u16 version | u16 type | u32 length | u32 0      little endian, length <= RP_FRAME_MAX
@@ -16,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/object.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -66,6 +68,9 @@ enum rp_frame {
     RP_FRAME_COUNT
 };
 
+#define RP_OBJECT_LIST "process/frames.def"
+#include "base/object_structs.inc.h"
+
 #define RP_PROCESS_FD 3 /* the socket's number in the process that was started */
 
 /* Appends one whole frame. */
@@ -80,6 +85,7 @@ int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struc
 int rp_frame_decode_at(const char *in, size_t size, size_t *used, enum rp_frame *type, json_t **body,
                        struct rp_err *err) rp_must_check;
 /* Fills *err from the body of a FAILED frame; -1, as rp_fail(). An unknown code counts as a bug of the worker. */
+int rp_failed_frame(const struct rp_failed_frame *f, struct rp_err *err);
 int rp_frame_failure(const json_t *body, struct rp_err *err);
 
 /* Parent side. */

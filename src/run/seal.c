@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/sort.h"
 #include "base/text.h"
+#include "process/process.h"
 
 #include <string.h>
 
@@ -87,10 +88,9 @@ static void seal_rank(struct rp_rank_facts *out, const struct rp_seal *s, int i)
 }
 
 /* {"init": {NAME: root}, "final": {NAME: root}} of a worker, in the order of names. */
-static void seal_tensor_roots(struct rp_facts *out, const json_t *roots)
+static void seal_tensor_roots(struct rp_facts *out, const struct rp_roots_frame *roots)
 {
-    const json_t *init = json_object_get(roots, "init"), *final = json_object_get(roots, "final"),
-                 *of = init ? init : final;
+    const json_t *of = roots->init ? roots->init : roots->final;
     RP_FREE const char **names = rp_alloc((json_object_size(of) + 1) * sizeof *names);
     const char *key;
     json_t *root;
@@ -100,11 +100,9 @@ static void seal_tensor_roots(struct rp_facts *out, const json_t *roots)
     rp_sort_text(names, n);
     for (size_t i = 0; i < n; i++) {
         struct rp_tensor_root *one = rp_object_add(&out->tensor_root, &out->tensor_root_n, &rp_type_tensor_root);
-        const char *a = json_string_value(json_object_get(init, names[i])),
-                   *b = json_string_value(json_object_get(final, names[i]));
         one->name = rp_strdup(names[i]);
-        RP_FORMAT(one->init, "%s", a ? a : "");
-        RP_FORMAT(one->final, "%s", b ? b : "");
+        RP_FORMAT(one->init, "%s", rp_text_or_empty(json_string_value(json_object_get(roots->init, names[i]))));
+        RP_FORMAT(one->final, "%s", rp_text_or_empty(json_string_value(json_object_get(roots->final, names[i]))));
     }
 }
 
@@ -135,7 +133,7 @@ static char *time_text(uint64_t ns)
 void rp_facts_seal(struct rp_facts *out, const struct rp_seal *s)
 {
     const int ranks = s->degrees.data * s->degrees.tensor * s->degrees.pipeline;
-    const json_t *done = s->done[s->slowest], *skipped = json_object_get(done, "skipped_samples");
+    RP_READ(done_frame, done, s->done[s->slowest]);
     rp_object_init(out, &rp_type_facts);
     out->status = rp_strdup(s->status);
     out->reason = as_text(s->reason);
@@ -149,8 +147,8 @@ void rp_facts_seal(struct rp_facts *out, const struct rp_seal *s)
         rp_recipe_hide_paths(out->recipe);
     out->backend = rp_strdup(s->backend);
     rp_object_read(&out->data, &rp_type_data_facts, s->data);
-    if (s->recipe->data_skip_damaged && json_is_integer(skipped))
-        out->skipped_samples = json_integer_value(skipped);
+    if (s->recipe->data_skip_damaged && done.skipped_samples != RP_NO_INTEGER)
+        out->skipped_samples = done.skipped_samples;
     out->init = part_of(s->init, &rp_type_init_facts);
     seal_plan(&out->plan, s->plan);
     out->launch = part_of(s->launch, &rp_type_launch_facts);
@@ -158,8 +156,8 @@ void rp_facts_seal(struct rp_facts *out, const struct rp_seal *s)
     out->layout = (struct rp_layout_facts){s->degrees.data, s->degrees.tensor, s->degrees.pipeline};
     for (int i = 0; i < ranks; i++)
         seal_rank(rp_object_add(&out->rank, &out->rank_n, &rp_type_rank_facts), s, i);
-    seal_ceilings(out, s->slowest, json_object_get(done, "ceilings"));
-    seal_tensor_roots(out, json_object_get(done, "tensor_roots"));
+    seal_ceilings(out, s->slowest, done.ceilings);
+    seal_tensor_roots(out, &done.tensor_roots);
     rp_object_read(&out->ledger, &rp_type_ledger_facts, s->ledger);
     out->challenge = part_of(s->challenge, &rp_type_challenge_facts);
     out->replicates = part_of(s->replicates, &rp_type_original_facts);

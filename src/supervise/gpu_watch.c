@@ -44,7 +44,7 @@ static int start_worker(struct rp_gpu_watch *w, struct rp_err *err)
     return 0;
 }
 
-static int ask_worker(struct rp_gpu_watch *w, json_t **values, struct rp_err *err)
+static int ask_worker(struct rp_gpu_watch *w, struct rp_sample_frame *visible, struct rp_err *err)
 {
     const int limit_ms = rp_process_limit_ms(RP_GPU_TIMEOUT_MS);
     const uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
@@ -58,7 +58,8 @@ static int ask_worker(struct rp_gpu_watch *w, json_t **values, struct rp_err *er
         if (got < 0)
             return -1;
         if (got > 0 && type == RP_FRAME_VALUES) {
-            *values = json_incref(json_object_get(body, "values"));
+            RP_READ(values_frame, answer, body);
+            rp_object_read(visible, &rp_type_sample_frame, answer.values);
             return 0;
         }
     }
@@ -68,18 +69,16 @@ static int ask_worker(struct rp_gpu_watch *w, json_t **values, struct rp_err *er
 void rp_gpu_watch_open(struct rp_gpu_watch *w)
 {
     struct rp_err err = {0};
-    RP_JSON *values = NULL;
-    const json_t *one;
-    size_t i;
+    RP_READ(sample_frame, visible, NULL);
     *w = (struct rp_gpu_watch){0};
-    if (start_worker(w, &err) < 0 || ask_worker(w, &values, &err) < 0) {
+    if (start_worker(w, &err) < 0 || ask_worker(w, &visible, &err) < 0) {
         rp_ascii(w->reason, sizeof w->reason, *err.msg ? err.msg : "the GPU worker does not start");
         stop_worker(w);
         return;
     }
-    json_array_foreach(json_object_get(values, "devices"), i, one) {
+    for (int64_t i = 0; i < visible.devices_n; i++) {
         struct rp_watched_gpu *gpu = &w->gpu[w->n];
-        int known = w->n == RP_WATCHED_MAX || rp_pci_address(gpu->address, rp_json_text_at(one, "")) < 0;
+        int known = w->n == RP_WATCHED_MAX || rp_pci_address(gpu->address, rp_text_or_empty(visible.devices[i])) < 0;
         for (int k = 0; k < w->n && !known; k++) /* instances of a divided GPU have its address */
             known = strcmp(w->gpu[k].address, gpu->address) == 0;
         w->n += !known;
@@ -93,7 +92,8 @@ void rp_gpu_watch_open(struct rp_gpu_watch *w)
 void rp_gpu_watch_start(struct rp_gpu_watch *w, const char *keep, int64_t most)
 {
     struct rp_err err = {0};
-    RP_JSON *body = json_pack("{s:[]}", "devices");
+    json_t *devices = json_array();
+    RP_JSON *body = json_pack("{s:o}", "devices", devices);
     int n = 0;
     for (int i = 0; i < w->n; i++)
         if (keep[i])
@@ -101,7 +101,7 @@ void rp_gpu_watch_start(struct rp_gpu_watch *w, const char *keep, int64_t most)
     w->n = n;
     for (int i = 0; i < n; i++) {
         w->gpu[i].samples = (struct rp_sampling){.most = most};
-        json_array_append_new(json_object_get(body, "devices"), json_string(w->gpu[i].address));
+        json_array_append_new(devices, json_string(w->gpu[i].address));
     }
     if (!n || !w->is_running) {
         stop_worker(w);
@@ -115,14 +115,14 @@ void rp_gpu_watch_start(struct rp_gpu_watch *w, const char *keep, int64_t most)
 /* The number of a sample is its place among those of the command. */
 static void take_frame(struct rp_gpu_watch *w, json_t *body, int64_t start_ns, int64_t end_ns)
 {
-    const json_int_t device = rp_json_integer_at(body, "device"), ns = rp_json_integer_at(body, "ns");
-    if (device < 0 || device >= w->n)
+    RP_READ(telemetry_frame, sample, body);
+    if (sample.device < 0 || sample.device >= w->n)
         return;
-    struct rp_sampling *s = &w->gpu[device].samples;
-    if (!json_object_get(body, "reason") && (ns < start_ns || ns > end_ns))
+    struct rp_sampling *s = &w->gpu[sample.device].samples;
+    if (!sample.reason && (sample.ns < start_ns || sample.ns > end_ns))
         return;
     json_object_del(body, "device");
-    if (json_object_get(body, "n"))
+    if (sample.n != RP_NO_INTEGER)
         json_object_set_new(body, "n", json_integer(s->next));
     rp_sampling_add(s, body);
 }

@@ -225,14 +225,15 @@ int rp_run_job_take_captures(struct rp_run_job *j, json_t **document, struct rp_
         if (rp_now_ns() > until)
             return rp_fail(err, RP_UNAVAILABLE, "%d host%s not captured within %d s", missing_captures(j, document),
                            missing_captures(j, document) == 1 ? " was" : "s were", CAPTURE_S);
-        json_t *capture = json_object_get(body, "capture");
         const int host = got ? all->member[member].host : 0;
-        if (!got || type != RP_FRAME_CAPTURE || host == 0 || document[host] || !json_is_object(capture))
+        if (!got || type != RP_FRAME_CAPTURE || host == 0 || document[host])
             continue;
-        document[host] = json_incref(capture);
-        const char *text = json_string_value(json_object_get(body, "hwloc"));
-        if (xml && text)
-            rp_buf_puts(&xml[host], text);
+        RP_READ(captured_frame, one, body);
+        if (!json_is_object(one.capture))
+            continue;
+        document[host] = json_incref(one.capture);
+        if (xml && one.hwloc)
+            rp_buf_puts(&xml[host], one.hwloc);
     }
     return 0;
 }
@@ -254,10 +255,9 @@ void rp_run_job_end(struct rp_run_job *j, const struct rp_err *reason)
 int rp_run_job_send_capture(struct rp_run_job *j, const json_t *asked, struct rp_err *err)
 {
     struct rp_buf xml = {0};
-    const struct rp_capture_opts c = {.root = "/",
-                                      .identify = json_is_true(json_object_get(asked, "identify")),
-                                      .hwloc_xml = &xml,
-                                      .salt = json_string_value(json_object_get(asked, "salt"))};
+    RP_READ(capture_frame, question, asked);
+    const struct rp_capture_opts c = {
+        .root = "/", .identify = question.identify, .hwloc_xml = &xml, .salt = question.salt};
     rp_run_job_tend(j);
     json_t *capture = rp_capture(&c, err);
     rp_run_job_untend(j);
@@ -327,6 +327,17 @@ static void tell_peers(const struct following *f, const json_t *body)
     rp_workers_tell(f->group, RP_FRAME_PEERS, here);
 }
 
+static void stop_ranks(struct following *f, const json_t *body)
+{
+    RP_READ(stop_frame, stop, body);
+    if (!stop.kill) {
+        rp_workers_stop(f->group);
+        return;
+    }
+    rp_workers_end(f->group);
+    f->group = NULL;
+}
+
 static int take_message(struct following *f, enum rp_frame type, const json_t *body, struct rp_err *err)
 {
     switch (type) {
@@ -339,12 +350,8 @@ static int take_message(struct following *f, enum rp_frame type, const json_t *b
             tell_peers(f, body);
         return 0;
     case RP_FRAME_STOP:
-        if (f->group && json_is_true(json_object_get(body, "kill"))) {
-            rp_workers_end(f->group);
-            f->group = NULL;
-        } else if (f->group) {
-            rp_workers_stop(f->group);
-        }
+        if (f->group)
+            stop_ranks(f, body);
         return 0;
     case RP_FRAME_BYE:
         f->over = 1;

@@ -68,19 +68,16 @@ struct watch {
     int full;           /* a bundle has no room for more records */
 };
 
-static void show_step(struct watch *w, const json_t *record)
+static void show_step(struct watch *w, const struct rp_step_frame *step)
 {
     float loss = 0;
-    const char *hex = json_string_value(json_object_get(record, "loss"));
-    if (json_integer_value(json_object_get(record, "step")) < 0 || !hex || rp_float_unhex(&loss, hex) < 0)
+    if (step->step < 0 || !step->loss || rp_float_unhex(&loss, step->loss) < 0)
         return;
-    uint64_t start = (uint64_t)json_integer_value(json_object_get(record, "start_ns"));
-    uint64_t end = (uint64_t)json_integer_value(json_object_get(record, "end_ns"));
     if (w->phase_done++ == 0)
-        w->phase_start_ns = start;
+        w->phase_start_ns = (uint64_t)step->start_ns;
     if (w->o->ranks == 1) /* it may be the largest batch that fits */
-        w->step_samples = json_integer_value(json_object_get(record, "samples"));
-    double s = (double)(end - w->phase_start_ns) * 1e-9;
+        w->step_samples = step->samples;
+    double s = (double)((uint64_t)step->end_ns - w->phase_start_ns) * 1e-9;
     int64_t all = rp_job_steps(w->job->recipe),
             left = (w->job->steps > 0 && w->job->steps < all ? w->job->steps : all) - w->o->rank[0].steps_done;
     rp_progress_step(w->progress, "step", (int)w->phase_done, (int)w->phase_steps, loss,
@@ -94,25 +91,34 @@ static void on_step(struct watch *w, int rank, const json_t *body)
     w->full = w->full || !rp_outcome_record(o, w->o->ranks, body);
     if (w->full)
         return;
-    o->steps_done += json_integer_value(json_object_get(body, "step")) >= 0;
+    RP_READ(step_frame, step, body);
+    o->steps_done += step.step >= 0;
     if (rank == 0)
-        show_step(w, body);
+        show_step(w, &step);
 }
 
 static void on_hello(struct watch *w, int rank, json_t *body)
 {
     struct rp_rank_outcome *o = &w->o->rank[rank];
     char text[RP_DEVICE_TEXT];
-    if (!json_object_get(body, "backend"))
+    RP_READ(hello_frame, hello, body);
+    if (!hello.backend)
         return; /* the GPU worker's first one, before the job */
     json_decref(o->hello);
     o->hello = json_incref(body);
-    rp_device_text(text, json_object_get(body, "device"));
+    rp_device_text(text, hello.device);
     if (w->o->ranks == 1)
-        rp_progress_note(w->progress, "device: %s, %s", rp_json_text_at(body, "backend"), text);
+        rp_progress_note(w->progress, "device: %s, %s", hello.backend, text);
     else if (rank == 0)
-        rp_progress_note(w->progress, "device of rank 0 of %d: %s, %s", w->o->ranks, rp_json_text_at(body, "backend"),
-                         text);
+        rp_progress_note(w->progress, "device of rank 0 of %d: %s, %s", w->o->ranks, hello.backend, text);
+}
+
+static void on_phase(struct watch *w, const json_t *body)
+{
+    RP_READ(phase_frame, p, body);
+    w->phase_steps = p.steps;
+    w->phase_done = 0;
+    rp_progress_phase(w->progress, p.phase, NULL);
 }
 
 static void on_frame(struct watch *w, int rank, enum rp_frame type, json_t *body)
@@ -123,11 +129,8 @@ static void on_frame(struct watch *w, int rank, enum rp_frame type, json_t *body
         on_hello(w, rank, body);
         break;
     case RP_FRAME_PHASE:
-        if (rank != 0)
-            break;
-        w->phase_steps = json_integer_value(json_object_get(body, "steps"));
-        w->phase_done = 0;
-        rp_progress_phase(w->progress, json_string_value(json_object_get(body, "phase")), NULL);
+        if (rank == 0)
+            on_phase(w, body);
         break;
     case RP_FRAME_STEP:
         on_step(w, rank, body);

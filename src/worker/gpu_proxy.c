@@ -25,6 +25,13 @@ struct cuda_answer {
     struct rp_cuda_gpu gpu;
 };
 
+static int take_answer(json_t **values, const json_t *body, struct rp_err *err)
+{
+    RP_READ(values_frame, answer, body);
+    *values = json_incref(answer.values);
+    return *values ? 0 : rp_fail(err, RP_MALFORMED, "the GPU worker sent an answer without values");
+}
+
 static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct rp_err *err)
 {
     uint64_t until = rp_now_ns() + (uint64_t)limit_ms * 1000000u;
@@ -34,10 +41,8 @@ static int wait_for(struct rp_process *w, int limit_ms, json_t **values, struct 
         int got = rp_process_next(w, 100, &type, &body, err);
         if (got < 0)
             return -1;
-        if (got > 0 && type == RP_FRAME_VALUES) {
-            *values = json_incref(json_object_get(body, "values"));
-            return *values ? 0 : rp_fail(err, RP_MALFORMED, "the GPU worker sent an answer without values");
-        }
+        if (got > 0 && type == RP_FRAME_VALUES)
+            return take_answer(values, body, err);
     }
     if (rp_interrupted())
         return rp_fail(err, RP_INTERRUPTED, "interrupted while the GPU worker looked for a GPU");
@@ -65,10 +70,7 @@ int rp_worker_start_gpu(struct rp_process *w, struct rp_err *err)
 
 static int query_device(struct cuda_answer *a, int answer_s, struct rp_err *err)
 {
-    static const char where[] = "answer of the GPU worker";
     RP_JSON *values = NULL, *question = json_pack("{s:s}", "device", a->device);
-    const char *name;
-    int64_t capability, shared;
     struct rp_process w;
     struct rp_err ignored; /* there is an answer, and the process ends one way or the other */
     if (start_worker(&w, 0, err) < 0)
@@ -80,17 +82,18 @@ static int query_device(struct cuda_answer *a, int answer_s, struct rp_err *err)
         return -1;
     }
     (void)rp_process_end(&w, RP_PROCESS_END_MS, &ignored);
-    const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
-    if (unavailable)
-        return rp_fail(err, RP_UNAVAILABLE, "%s", unavailable);
-    if (rp_json_str(values, "name", &name, where, err) < 0 ||
-        rp_json_int(values, "capability", &capability, where, err) < 0 ||
-        rp_json_int(values, "shared_bytes", &shared, where, err) < 0 ||
-        rp_json_int(values, "memory", &a->memory, where, err) < 0)
-        return -1;
-    a->gpu = (struct rp_cuda_gpu){.capability = (int)capability, .shared_max = (size_t)shared};
-    snprintf(a->gpu.name, sizeof a->gpu.name, "%s", name);
-    return 0;
+    RP_READ(device_unavailable, absent, values);
+    if (absent.unavailable)
+        return rp_fail(err, RP_UNAVAILABLE, "%s", absent.unavailable);
+    struct rp_device_values is;
+    const int taken = rp_object_take(&is, &rp_type_device_values, values, "answer of the GPU worker", err);
+    if (taken == 0) {
+        a->memory = is.memory;
+        a->gpu = (struct rp_cuda_gpu){.capability = (int)is.capability, .shared_max = (size_t)is.shared_bytes};
+        snprintf(a->gpu.name, sizeof a->gpu.name, "%s", is.name);
+    }
+    rp_object_fini(&is, &rp_type_device_values);
+    return taken;
 }
 
 /* Queried once: a driver takes a second, and the answer does not depend on sizes. */
@@ -200,8 +203,7 @@ static int read_report(struct rp_process *w, const struct rp_gpu_limits *limits,
             if (r->done)
                 r->done(body);
         } else if (got > 0 && type == RP_FRAME_VALUES) {
-            *values = json_incref(json_object_get(body, "values"));
-            return *values ? 0 : rp_fail(err, RP_MALFORMED, "the GPU worker sent an answer without values");
+            return take_answer(values, body, err);
         }
     }
     return rp_fail(err, RP_INTERRUPTED, "interrupted while the GPU worker computed");
@@ -210,19 +212,18 @@ static int read_report(struct rp_process *w, const struct rp_gpu_limits *limits,
 /* The last answer: unavailable, failed, or neither. A failure of the self-test names its case. */
 static int take_values(enum rp_frame question, struct rp_gpu_report *r, const json_t *values, struct rp_err *err)
 {
-    const char *unavailable = json_string_value(json_object_get(values, "unavailable"));
-    const json_t *failed = json_object_get(values, "failed");
+    RP_READ(report_values, is, values);
     char place[200];
-    r->kernels = json_incref(json_object_get(values, "kernels"));
-    if (failed)
-        (void)rp_frame_failure(failed, err);
-    else if (unavailable)
-        (void)rp_fail(err, RP_UNAVAILABLE, "%s", unavailable);
-    if (failed && err->code != RP_MISMATCH)
+    r->kernels = json_incref(is.kernels);
+    if (is.failed)
+        (void)rp_failed_frame(is.failed, err);
+    else if (is.unavailable)
+        (void)rp_fail(err, RP_UNAVAILABLE, "%s", is.unavailable);
+    if (is.failed && err->code != RP_MISMATCH)
         return question == RP_FRAME_SPEED ? rp_wrap(err, "%s", place_text(place, r->stopped)) : -1;
     json_decref(r->stopped);
     r->stopped = NULL;
-    return failed || unavailable ? -1 : 0;
+    return is.failed || is.unavailable ? -1 : 0;
 }
 
 static int query_report(enum rp_frame type, const json_t *question, struct rp_gpu_report *r, struct rp_err *err)

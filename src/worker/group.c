@@ -184,8 +184,8 @@ static json_t *peers_for(const struct rp_group_of_workers *g, int to)
     for (int i = 0; i < g->n; i++) {
         const struct rp_job_member *m = g->join ? &g->join->member[g->m[i].process] : NULL;
         const char *address = !m || (m->index == to) ? "127.0.0.1" : m->address;
-        json_array_append_new(
-            peers, json_pack("[s, I]", address, json_integer_value(json_object_get(g->m[i].listen, "port"))));
+        RP_READ(listen_frame, port, g->m[i].listen);
+        json_array_append_new(peers, json_pack("[s, I]", address, (json_int_t)port.port));
         json_array_append(ranks, g->m[i].listen);
     }
     return json_pack("{s:o, s:o}", "peers", peers, "ranks", ranks);
@@ -213,16 +213,26 @@ static void connect_all(struct rp_group_of_workers *g)
 /* Remembers what a worker is doing, for the message of a hang. */
 static void note_phase(struct member *m, enum rp_frame type, const json_t *body)
 {
-    const char *phase = json_string_value(json_object_get(body, "phase")),
-               *in = json_string_value(json_object_get(body, "in"));
-    if (type == RP_FRAME_ALIVE && in)
-        snprintf(m->in, sizeof m->in, "%s", in);
     if (type == RP_FRAME_PHASE || type == RP_FRAME_STEP)
         *m->in = 0;
-    if (type == RP_FRAME_PHASE && phase)
-        snprintf(m->phase, sizeof m->phase, "%s", phase);
-    if (type == RP_FRAME_STEP)
-        m->step = json_integer_value(json_object_get(body, "step"));
+    if (type == RP_FRAME_PHASE) {
+        RP_READ(phase_frame, begun, body);
+        if (begun.phase)
+            snprintf(m->phase, sizeof m->phase, "%s", begun.phase);
+    }
+    if (type == RP_FRAME_STEP) {
+        RP_READ(step_frame, done, body);
+        m->step = done.step;
+    }
+}
+
+/* A rank that lives waits for another, begins something, or only lives. */
+static void note_alive(struct member *m, const json_t *body)
+{
+    RP_READ(alive_frame, alive, body);
+    m->waiting = alive.waiting != RP_NO_INTEGER ? (int)alive.waiting : -1;
+    if (alive.in)
+        snprintf(m->in, sizeof m->in, "%s", alive.in);
 }
 
 /* What concerns the group itself. */
@@ -231,10 +241,11 @@ static void take_frame(struct rp_group_of_workers *g, int at, enum rp_frame type
     struct member *m = &g->m[at];
     struct rp_err err;
     if (type != RP_FRAME_TELEMETRY) { /* sent even if training hangs */
-        const json_t *waiting = json_object_get(body, "waiting");
         m->alive_ns = rp_now_ns();
-        m->waiting = type == RP_FRAME_ALIVE && json_is_integer(waiting) ? (int)json_integer_value(waiting) : -1;
+        m->waiting = -1;
     }
+    if (type == RP_FRAME_ALIVE)
+        note_alive(m, body);
     if (type == RP_FRAME_LISTEN && !m->listen)
         m->listen = json_deep_copy(body);
     if (type == RP_FRAME_LISTEN && g->leads && !g->connected)
@@ -242,11 +253,10 @@ static void take_frame(struct rp_group_of_workers *g, int at, enum rp_frame type
     note_phase(m, type, body);
     m->finished |= type == RP_FRAME_DONE;
     if (type == RP_FRAME_FAILED) {
-        const json_t *lost = json_object_get(body, "lost");
-        const int64_t ended = json_integer_value(json_object_get(body, "ended"));
-        (void)rp_frame_failure(body, &err);
-        m->worker.ended = ended > 0 && ended <= UINT16_MAX ? (int)ended : 0;
-        mark_failed(g, at, &err, json_is_integer(lost) ? (int)json_integer_value(lost) : -1);
+        RP_READ(failed_frame, failed, body);
+        (void)rp_failed_frame(&failed, &err);
+        m->worker.ended = failed.ended > 0 && failed.ended <= UINT16_MAX ? (int)failed.ended : 0;
+        mark_failed(g, at, &err, failed.lost != RP_NO_INTEGER ? (int)failed.lost : -1);
     }
 }
 
@@ -274,19 +284,16 @@ static int read_worker(struct rp_group_of_workers *g, int at, int timeout_ms, en
 static int take_message(struct rp_group_of_workers *g, int process, enum rp_frame sent, const json_t *message,
                         int *rank, enum rp_frame *type, json_t **body)
 {
-    const json_t *number = json_object_get(message, "rank"), *frame = json_object_get(message, "frame");
-    const int at = json_is_integer(number) ? (int)json_integer_value(number) : -1;
+    RP_READ(relay_frame, relay, message);
     if (sent == RP_FRAME_STOP && !g->stop_asked)
         g->stop_asked = process + 1;
-    if (sent != RP_FRAME_RELAY || at < 0 || at >= g->n || g->m[at].process != process || !json_is_integer(frame) ||
-        json_integer_value(frame) < 0 || json_integer_value(frame) >= RP_FRAME_COUNT)
+    if (sent != RP_FRAME_RELAY || relay.rank < 0 || relay.rank >= g->n || g->m[relay.rank].process != process ||
+        relay.frame < 0 || relay.frame >= RP_FRAME_COUNT)
         return 0;
-    *rank = at;
-    *type = (enum rp_frame)json_integer_value(frame);
-    *body = json_incref(json_object_get(message, "body"));
-    if (!*body)
-        *body = json_object();
-    take_frame(g, at, *type, *body);
+    *rank = (int)relay.rank;
+    *type = (enum rp_frame)relay.frame;
+    *body = relay.body ? json_incref(relay.body) : json_object();
+    take_frame(g, *rank, *type, *body);
     return 1;
 }
 

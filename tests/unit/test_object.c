@@ -311,6 +311,43 @@ TEST(the_schema_refuses_what_is_not_of_its_type_and_says_where)
     rp_schema_free(s);
 }
 
+/* Of what nobody checked before: a frame, a record, a file of another program. */
+TEST(a_value_of_another_type_reads_as_absent_and_harms_no_other)
+{
+    static const char *const values[] = {"\"a\"", "7", "0.5", "true", "null", "[1, \"a\"]", "[[]]", "{\"a\": 1}", "{}"};
+    const struct rp_object_type *t = &rp_type_test_every;
+    struct rp_test_every fresh, all;
+    RP_JSON *j = full_document();
+    rp_object_init(&fresh, t);
+    rp_object_read(&all, t, j);
+    int refused = 0;
+    for (int i = 0; i < t->n; i++)
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            struct rp_err err;
+            RP_JSON *bent = json_deep_copy(j), *value = json_loads(values[k], JSON_DECODE_ANY, NULL);
+            json_object_set(bent, t->field[i].name, value);
+            struct rp_test_every x;
+            if (rp_object_take(&x, t, bent, "doc", &err) < 0) {
+                RP_FREE char *name = rp_asprintf("doc: '%s' is not ", t->field[i].name);
+                refused += strncmp(err.msg, name, strlen(name)) == 0 || strstr(err.msg, "is missing");
+            }
+            rp_object_fini(&x, t);
+            rp_object_read(&x, t, bent);
+            for (int n = 0; n < t->n; n++) {
+                RP_JSON *is = rp_object_value(&x, &t->field[n]), *was = rp_object_value(&all, &t->field[n]),
+                        *none = rp_object_value(&fresh, &t->field[n]);
+                CHECK(n == i || json_equal(is, was), "%s: %s changes %s", t->field[i].name, values[k],
+                      t->field[n].name);
+                const int is_wrong = t->field[n].type < RP_IS_TEXT && !json_is_number(value) && !json_is_boolean(value);
+                CHECK(n != i || !is_wrong || json_equal(is, none), "%s: %s is read", t->field[n].name, values[k]);
+            }
+            rp_object_fini(&x, t);
+        }
+    CHECK(refused > 3 * t->n, "only %d of them are refused by name", refused);
+    rp_object_fini(&all, t);
+    rp_object_fini(&fresh, t);
+}
+
 /* A reader without this program learns what a value is. */
 TEST(the_schema_describes_its_values)
 {

@@ -44,9 +44,8 @@ static json_t *ask_worker(struct rp_process *w, const char *question, int limit_
             return NULL;
         if (got == 0 || type != RP_FRAME_VALUES)
             continue;
-        const char *name = json_string_value(json_object_get(body, "probe"));
-        json_t *values = json_object_get(body, "values");
-        if (!name || strcmp(name, question) != 0 || !json_is_object(values))
+        RP_READ(values_frame, answer, body);
+        if (!answer.probe || strcmp(answer.probe, question) != 0 || !json_is_object(answer.values))
             return rp_fail_null(err, RP_MALFORMED, "the GPU worker gave no answer to '%s' but something else",
                                 question);
         return json_incref(values);

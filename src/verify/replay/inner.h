@@ -22,7 +22,7 @@ struct rp_replaying {
     int64_t steps;     /* to train */
     int64_t of_micros, n_micro; /* micro-batches of a step, and of those to compute; 0: whole steps are trained */
     char *dir, *saved; /* temporary file of the state that is compared with the owner's, or NULL */
-    json_t *roots;     /* per tensor, of this replay */
+    json_t *roots[2];  /* per tensor, of this replay: before the first step, after the last */
     int done, idle;    /* idle: nothing else ran here before */
     int64_t ns[2], timed; /* sums over steps but the first: recorded, here */
     uint64_t stop_ns; /* when the worker was asked to stop, or 0 */

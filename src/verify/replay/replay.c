@@ -292,7 +292,8 @@ static int is_same_device(const struct rp_replaying *p, const json_t *body)
 {
     struct rp_device_info here;
     const char *isa = rp_facts_isa(p->run);
-    return rp_device_from_json(&here, json_object_get(body, "device")) == 0 && strcmp(here.kind, "cpu") == 0 &&
+    RP_READ(hello_frame, hello, body);
+    return rp_device_from_json(&here, hello.device) == 0 && strcmp(here.kind, "cpu") == 0 &&
            strcmp(rp_facts_kind(p->run), "cpu") == 0 && rp_facts_nodes(p->run) == 1 && isa &&
            strcmp(isa, here.isa) == 0 && rp_facts_threads(p->run) == here.threads &&
            is_captured_cpu(p->o->before, here.name);
@@ -312,7 +313,9 @@ static int handle_frame(struct rp_replaying *p, enum rp_frame type, const json_t
     } else if (type == RP_FRAME_STEP) {
         rp_replay_compare_step(p, body);
     } else if (type == RP_FRAME_DONE) {
-        p->roots = json_incref(json_object_get(body, "tensor_roots"));
+        RP_READ(done_frame, done, body);
+        p->roots[0] = json_incref(done.tensor_roots.init);
+        p->roots[1] = json_incref(done.tensor_roots.final);
         p->done = 1;
     } else if (type == RP_FRAME_FAILED) {
         return rp_frame_failure(body, err);
@@ -399,6 +402,7 @@ int rp_replay(struct rp_replay_result *out, const struct rp_facts *run, const st
     rp_replay_remove_file(&p, worker);
     rp_recipe_fini(&p.recipe);
     rp_data_set_fini(&p.data);
-    json_decref(p.roots);
+    json_decref(p.roots[0]);
+    json_decref(p.roots[1]);
     return failed;
 }

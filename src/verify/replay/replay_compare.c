@@ -39,10 +39,10 @@ static void compare_micro_loss(struct rp_replaying *p, int64_t step, const struc
 }
 
 /* Those of a whole step, each followed by a blank or the end. */
-static void compare_micro_losses(struct rp_replaying *p, const json_t *body, int64_t step,
+static void compare_micro_losses(struct rp_replaying *p, const struct rp_replayed_frame *now, int64_t step,
                                  const struct rp_step_record *r)
 {
-    const char *is = json_string_value(json_object_get(body, "micro_losses"));
+    const char *is = now->micro_losses;
     for (int i = 0; is && i < p->records->micros; i++) {
         char one[32];
         const size_t n = strcspn(is, " ");
@@ -52,13 +52,14 @@ static void compare_micro_losses(struct rp_replaying *p, const json_t *body, int
     }
 }
 
-static void compare_counters(struct rp_replaying *p, const json_t *body, int64_t step, const struct rp_step_record *r)
+static void compare_counters(struct rp_replaying *p, const struct rp_replayed_frame *now, int64_t step,
+                             const struct rp_step_record *r)
 {
     const struct rp_model *m = rp_model_of(&p->recipe);
     for (int i = 0; i < rp_model_counters(m); i++) {
         char was[24] = "", is[24];
         int at = rp_step_name_index(&p->records->counter, m->counter[i].name);
-        const json_t *here = json_object_get(json_object_get(body, "counters"), m->counter[i].name);
+        const json_t *here = json_object_get(now->counters, m->counter[i].name);
         if (at >= 0)
             snprintf(was, sizeof was, "%" PRIu32, rp_record_counts(p->records, r)[at]);
         snprintf(is, sizeof is, "%" JSON_INTEGER_FORMAT, json_integer_value(here));
@@ -66,13 +67,14 @@ static void compare_counters(struct rp_replaying *p, const json_t *body, int64_t
     }
 }
 
-static void compare_loss_parts(struct rp_replaying *p, const json_t *body, int64_t step, const struct rp_step_record *r)
+static void compare_loss_parts(struct rp_replaying *p, const struct rp_replayed_frame *now, int64_t step,
+                               const struct rp_step_record *r)
 {
     const struct rp_model *m = rp_model_of(&p->recipe);
     for (int i = 0; i < rp_model_loss_parts(m); i++) {
         char was[32] = "";
         int at = rp_step_name_index(&p->records->part, m->loss_part[i]);
-        const char *is = json_string_value(json_object_get(json_object_get(body, "loss_parts"), m->loss_part[i]));
+        const char *is = json_string_value(json_object_get(now->loss_parts, m->loss_part[i]));
         if (at >= 0)
             rp_float_hex(was, rp_record_loss_parts(p->records, r)[at]);
         compare_value(p, step, m->loss_part[i], was, is ? is : "");
@@ -80,36 +82,36 @@ static void compare_loss_parts(struct rp_replaying *p, const json_t *body, int64
 }
 
 /* The first step of several is left out: it warms up. */
-static void add_times(struct rp_replaying *p, const json_t *body, const struct rp_step_record *r)
+static void add_times(struct rp_replaying *p, const struct rp_replayed_frame *now, const struct rp_step_record *r)
 {
     if (p->out->steps == 1)
         p->ns[0] = p->ns[1] = p->timed = 0;
     p->ns[0] += r->end_ns - r->start_ns;
-    p->ns[1] += rp_json_integer_at(body, "end_ns") - rp_json_integer_at(body, "start_ns");
+    p->ns[1] += now->end_ns - now->start_ns;
     p->timed++;
     for (int i = 0; i < 2; i++)
         p->out->step_s[i] = (double)p->ns[i] / 1e9 / (double)p->timed;
 }
 
 /* Frames of single micro-batches: worker/job.h. */
-static void compare_micro_batch(struct rp_replaying *p, const json_t *body, int64_t micro)
+static void compare_micro_batch(struct rp_replaying *p, const struct rp_replayed_frame *now)
 {
     const struct rp_step_record *r = rp_replay_record(p, p->o->first);
-    const char *is = json_string_value(json_object_get(body, "loss"));
-    if (!r || p->out->diverged || p->out->micros == p->n_micro || micro != p->out->micro_batch[p->out->micros])
+    if (!r || p->out->diverged || p->out->micros == p->n_micro ||
+        now->micro_batch != p->out->micro_batch[p->out->micros])
         return;
-    compare_micro_loss(p, p->o->first, r, micro, is ? is : "");
+    compare_micro_loss(p, p->o->first, r, now->micro_batch, rp_text_or_empty(now->loss));
     p->out->micros += !p->out->diverged;
 }
 
 void rp_replay_compare_step(struct rp_replaying *p, const json_t *body)
 {
-    const json_t *micro = json_object_get(body, "micro_batch");
-    if (micro && p->of_micros) {
-        compare_micro_batch(p, body, json_integer_value(micro));
+    RP_READ(replayed_frame, now, body);
+    if (now.micro_batch != RP_NO_INTEGER && p->of_micros) {
+        compare_micro_batch(p, &now);
         return;
     }
-    int64_t own = json_integer_value(json_object_get(body, "step")), step = p->o->first + own;
+    const int64_t own = now.step, step = p->o->first + own;
     const struct rp_step_record *r = rp_replay_record(p, step);
     if (!r)
         return;
@@ -132,9 +134,9 @@ void rp_replay_compare_step(struct rp_replaying *p, const json_t *body)
                 {"grad_norm", norm},     {"keyed_root", keyed}, {"state_root", root}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].was == loss && own >= 0) {
-            compare_micro_losses(p, body, step, r);
-            compare_counters(p, body, step, r);
-            compare_loss_parts(p, body, step, r);
+            compare_micro_losses(p, &now, step, r);
+            compare_counters(p, &now, step, r);
+            compare_loss_parts(p, &now, step, r);
         }
         const json_t *v = json_object_get(body, rows[i].key);
         char number[32];
@@ -154,7 +156,7 @@ void rp_replay_compare_step(struct rp_replaying *p, const json_t *body)
             p->out->agreed = step + 1;
     }
     if (own >= 0)
-        add_times(p, body, r);
+        add_times(p, &now, r);
     p->out->steps += own >= 0;
 }
 
@@ -164,7 +166,7 @@ void rp_replay_name_tensor(struct rp_replaying *p)
     if (!out->diverged || strcmp(out->quantity, "state_root") != 0)
         return;
     const int first = out->step < 0, last = out->step == p->records->r[p->records->n - 1].step;
-    const json_t *ours = first || last ? json_object_get(p->roots, first ? "init" : "final") : NULL;
+    const json_t *ours = first || last ? p->roots[!first] : NULL;
     for (int64_t i = 0; ours && i < p->run->tensor_root_n; i++) {
         const struct rp_tensor_root *theirs = &p->run->tensor_root[i];
         const char *root = first ? theirs->init : theirs->final,

@@ -90,12 +90,10 @@ char *rp_replay_state_path(const char *init, int64_t first)
 /* What facts.json has of the file that the run started from is what is in the file. */
 static int check_init_facts(const struct rp_facts *run, const json_t *found, const char *init, struct rp_err *err)
 {
-    struct rp_init_facts is;
     const char *name;
     json_t *value;
-    rp_object_read(&is, &rp_type_init_facts, found);
+    RP_READ(init_facts, is, found);
     RP_JSON *here = rp_object_json(&is, &rp_type_init_facts), *was = rp_object_json(run->init, &rp_type_init_facts);
-    rp_object_fini(&is, &rp_type_init_facts);
     json_object_foreach(here, name, value)
         if (!json_equal(value, json_object_get(was, name)))
             return rp_fail(err, RP_MISMATCH, "facts.json: init/%s is not that of '%s'", name, init);
@@ -112,14 +110,14 @@ int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t 
     if (rp_recipe_from_json(&r, run->recipe, err) < 0)
         return -1;
     int failed = rp_checkpoint_check(init, &r, &found, err) < 0;
-    const int64_t steps = json_integer_value(json_object_get(found, "steps"));
-    if (!failed && first > 0 && !json_is_true(json_object_get(found, "optimizer_state")))
+    RP_READ(init_facts, is, found);
+    if (!failed && first > 0 && !is.optimizer_state)
         failed = rp_fail(err, RP_MISMATCH, "'%s' has no optimizer state, and cannot be the state before step %" PRId64,
                          init, first) < 0;
-    if (!failed && first > 0 && steps != first &&
+    if (!failed && first > 0 && is.steps != first &&
         !(from_file && *from_file)) /* whose steps before the run count, too */
         failed = rp_fail(err, RP_MISMATCH, "'%s' is a state after %" PRId64 " step%s, not the one before step %" PRId64,
-                         init, steps, rp_s(steps), first) < 0;
+                         init, is.steps, rp_s(is.steps), first) < 0;
     if (!failed && first == 0 && from_file && *from_file && run->init)
         failed = check_init_facts(run, found, init, err) < 0;
     json_decref(found);
@@ -173,9 +171,8 @@ static int count_products(struct rp_products *out, struct rp_replaying *p, const
     }
     rp_process_kill(&w);
     rp_recipe_fini(&r);
-    const json_t *products = json_object_get(done, "products");
-    *out = (struct rp_products){json_number_value(json_object_get(products, "all")),
-                                json_number_value(json_object_get(products, "spared"))};
+    RP_READ(done_frame, end, done);
+    *out = (struct rp_products){end.products.all, end.products.spared};
     json_decref(done);
     return failed ? -1 : 0;
 }
