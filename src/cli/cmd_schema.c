@@ -5,9 +5,11 @@
 #include "capture/doctor/doctor.h"
 #include "cli/cli.h"
 #include "cli/help.h"
+#include "cli/run_scan.h"
 #include "compare/compare.h"
 #include "ledger/ledger.h"
 #include "run/facts.h"
+#include "verify/verify.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -55,7 +55,7 @@ static int check_signer(const struct rp_verification *v, const char *print, cons
         return rp_fail(err, RP_USAGE, "this key is the author's; a countersignature is by another key (--key FILE)");
     if (before && strcmp(before, role) == 0)
         return rp_fail(err, RP_USAGE, "this key signed the bundle as %s before", role);
-    if (json_array_size(v->signatures) >= RP_COUNTERSIGN_MAX)
+    if (v->signatures && v->signatures->row_n >= RP_COUNTERSIGN_MAX)
         return rp_fail(err, RP_USAGE, "the bundle has %d countersignatures, the maximum", RP_COUNTERSIGN_MAX);
     return 0;
 }
@@ -155,8 +155,8 @@ static void print_countersignature(struct rp_cli *cli, const struct rp_verificat
     rp_verification_line(&line, v);
     rp_cli_return(cli,
                   json_pack("{s:o, s:I, s:s, s:s, s:s, s:s, s:s, s:s*}", "bundle", rp_cli_path(path), "number",
-                            (json_int_t)json_array_size(v->signatures), "role", c->role, "fingerprint", print, "author",
-                            v->fingerprint, "at", c->at, "verdict", line.data, "replication",
+                            (json_int_t)(v->signatures ? v->signatures->row_n : 0), "role", c->role, "fingerprint",
+                            print, "author", v->fingerprint, "at", c->at, "verdict", line.data, "replication",
                             *c->replication ? c->replication : NULL),
                   "the bundle, by {/author t}: {/verdict p}\ncountersigned as {/role t} by {/fingerprint t}\n");
     rp_cli_print_path(cli, path);
@@ -183,7 +183,7 @@ static int countersign(struct rp_cli *cli, const char *path, mode_t mode, struct
     RP_BUNDLE whole = {0};
     if (!k || check_signer(&v, print, c.role, err) < 0 || take_replication(&c, o, path, print, cli->quiet, err) < 0 ||
         rp_amend_read(&whole, path, &kept.bundle, err) < 0 ||
-        add_members(&whole, json_array_size(v.signatures), &c, k, err) < 0 ||
+        add_members(&whole, (size_t)(v.signatures ? v.signatures->row_n : 0), &c, k, err) < 0 ||
         rp_amend_write(&whole, to, o->output && !o->force, mode, err) < 0)
         return -1;
     print_countersignature(cli, &v, &c, print, to);

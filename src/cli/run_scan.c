@@ -9,10 +9,15 @@
 #include "launch/launcher.h"
 #include "report/doc.h"
 
+#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define RP_OBJECT_LIST "cli/scan.def"
+#include "base/object_tables.inc.h"
 
 #define AXES_MAX 4
 #define VALUES_MAX 64
@@ -210,41 +215,37 @@ static void run_one(struct scan *s, int i, struct rp_cli *cli, const struct rp_r
 }
 
 /* A row of the table: the figures of all complete runs of a setting. */
-static json_t *row_json(const struct scan *s, int setting)
+static void fill_row(struct rp_scan_answer *row, const struct scan *s, int setting)
 {
     RP_FREE double *figure = rp_alloc((size_t)s->runs * sizeof *figure);
-    const char *unit = NULL;
-    json_t *bundles = json_array(), *loss = NULL;
     size_t n = 0;
+    row->settings = settings_json(s, setting);
+    row->bundles = rp_alloc(sizeof *row->bundles); /* there also if it is empty */
     for (int i = 0; i < s->runs; i++) {
-        const json_t *run = s->run[i * s->settings + setting], *results = json_object_get(run, "results"),
-                     *throughput = json_object_get(results, "throughput"),
-                     *value = json_object_get(throughput, "value");
-        if (json_object_get(run, "bundle"))
-            json_array_append(bundles, json_object_get(run, "bundle"));
-        if (!json_is_number(value) || json_object_get(run, "error"))
+        RP_READ(scanned_run, run, s->run[i * s->settings + setting]);
+        if (run.bundle)
+            rp_texts_add(&row->bundles, &row->bundles_n, rp_strdup(run.bundle));
+        if (isnan(run.results.throughput.value) || run.error)
             continue;
-        figure[n++] = json_number_value(value);
-        unit = rp_json_text_at(throughput, "unit");
-        loss = json_object_get(results, "loss_last");
+        figure[n++] = run.results.throughput.value;
+        free(row->unit);
+        json_decref(row->loss_last);
+        row->unit = rp_strdup(rp_text_or_empty(run.results.throughput.unit));
+        row->loss_last = json_incref(run.results.loss_last);
     }
-    json_t *row =
-        json_pack("{s:o, s:I, s:o}", "settings", settings_json(s, setting), "runs", (json_int_t)n, "bundles", bundles);
+    row->runs = (int64_t)n;
     if (!n)
-        return row;
-    const double median = rp_median(figure, n); /* sorts */
-    json_object_update_new(row, json_pack("{s:s, s:f, s:f, s:f, s:f, s:O}", "unit", unit, "median", median, "lowest",
-                                          figure[0], "highest", figure[n - 1], "spread",
-                                          (figure[n - 1] - figure[0]) / median, "loss_last", loss));
-    return row;
+        return;
+    row->median = rp_median(figure, n); /* sorts */
+    row->lowest = figure[0];
+    row->highest = figure[n - 1];
+    row->spread = (row->highest - row->lowest) / row->median;
 }
 
-static void show_table(const struct scan *s, const json_t *rows)
+static void show_table(const struct scan *s, const struct rp_scan_answer *row)
 {
     RP_DOC d = {0};
     RP_BUF text = {0};
-    json_t *row, *path;
-    size_t i, k;
     rp_doc_table(&d, NULL);
     for (int a = 0; a < s->axes; a++)
         rp_doc_column(&d, 0, "%s", s->axis[a].key);
@@ -255,39 +256,47 @@ static void show_table(const struct scan *s, const json_t *rows)
     rp_doc_column(&d, 1, "highest");
     rp_doc_column(&d, 1, "spread");
     rp_doc_column(&d, 1, "last loss");
-    json_array_foreach((json_t *)rows, i, row) {
+    for (int i = 0; i < s->settings; i++) {
+        RP_JSON *j = rp_object_json(&row[i], &rp_type_scan_answer);
         for (int a = 0; a < s->axes; a++)
-            rp_doc_cell(&d, "%s", value_of(s, (int)i, a));
-        rp_doc_cell(&d, "%lld", (long long)json_integer_value(json_object_get(row, "runs")));
-        rp_doc_fill(&d, row, "{/median d3}");
-        rp_doc_text(&d, rp_json_text_at(row, "unit"), "-");
-        rp_doc_fill(&d, row, "{/lowest d3}");
-        rp_doc_fill(&d, row, "{/highest d3}");
-        const json_t *spread = json_object_get(row, "spread");
-        if (spread)
-            rp_doc_cell(&d, "%.1f %%", 100 * json_number_value(spread));
-        else
+            rp_doc_cell(&d, "%s", value_of(s, i, a));
+        rp_doc_cell(&d, "%lld", (long long)row[i].runs);
+        rp_doc_fill(&d, j, "{/median d3}");
+        rp_doc_text(&d, rp_text_or_empty(row[i].unit), "-");
+        rp_doc_fill(&d, j, "{/lowest d3}");
+        rp_doc_fill(&d, j, "{/highest d3}");
+        if (isnan(row[i].spread))
             rp_doc_text(&d, NULL, "-");
-        rp_doc_fill(&d, row, "{/loss_last x}");
+        else
+            rp_doc_cell(&d, "%.1f %%", 100 * row[i].spread);
+        rp_doc_fill(&d, j, "{/loss_last x}");
     }
     d.width = rp_cli_width();
     rp_doc_write(&text, &d, RP_DOC_TEXT);
-    json_array_foreach((json_t *)rows, i, row)
-        json_array_foreach(json_object_get(row, "bundles"), k, path)
-            rp_buf_printf(&text, "%s\n", json_string_value(path));
+    for (int i = 0; i < s->settings; i++)
+        for (int64_t k = 0; k < row[i].bundles_n; k++)
+            rp_buf_printf(&text, "%s\n", row[i].bundles[k]);
     rp_cli_print(&text);
 }
 
 static void show_scan(struct rp_cli *cli, const struct scan *s)
 {
     json_t *rows = json_array(), *runs = json_array();
-    for (int i = 0; i < s->settings; i++)
-        json_array_append_new(rows, row_json(s, i));
+    struct rp_scan_answer *row = NULL;
+    int64_t n = 0;
+    for (int i = 0; i < s->settings; i++) {
+        struct rp_scan_answer *one = rp_object_add(&row, &n, &rp_type_scan_answer);
+        fill_row(one, s, i);
+        json_array_append_new(rows, rp_object_json(one, &rp_type_scan_answer));
+    }
     for (int i = 0; i < s->runs * s->settings; i++)
         if (s->run[i])
             json_array_append(runs, s->run[i]);
     if (!cli->json)
-        show_table(s, rows);
+        show_table(s, row);
+    while (n > 0)
+        rp_object_fini(&row[--n], &rp_type_scan_answer);
+    free(row);
     cli->result = json_pack("{s:o, s:o}", "scan", rows, "runs", runs);
 }
 

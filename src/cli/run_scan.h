@@ -6,7 +6,11 @@
  */
 #pragma once
 
+#include "base/object.h"
 #include "cli/run.h"
+
+#define RP_OBJECT_LIST "cli/scan.def"
+#include "base/object_structs.inc.h"
 
 int rp_run_scan(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from,
                 struct rp_err *err) rp_must_check;

@@ -86,27 +86,24 @@ static void write_fact(struct rp_buf *out, int markdown, const char *fmt, ...)
     put_line(out, markdown ? &markdown_lines[MD_FACT] : &html_lines[FACT], text, "");
 }
 
-static void put_ledger(struct rp_buf *out, int markdown, const json_t *is)
+static void put_ledger(struct rp_buf *out, int markdown, const struct rp_attempts_answer *is)
 {
-#define N(key) ((long long)json_integer_value(json_object_get(is, key)))
     write_fact(out, markdown,
                "in the given ledger of %lld line%s, this is attempt %lld of %lld at this recipe; that it ended in this "
                "bundle is %s",
-               N("lines"), rp_s(N("lines")), N("attempt"), N("attempts"),
-               json_is_true(json_object_get(is, "recorded")) ? "recorded" : "not recorded");
+               (long long)is->lines, rp_s(is->lines), (long long)is->attempt, (long long)is->attempts,
+               is->recorded ? "recorded" : "not recorded");
     write_fact(
         out, markdown,
         "earlier attempts: %lld sealed, %lld failed, %lld interrupted, %lld without a recorded end; later attempts: "
         "%lld",
-        N("sealed"), N("failed"), N("interrupted"), N("open"), N("later"));
-#undef N
+        (long long)is->sealed, (long long)is->failed, (long long)is->interrupted, (long long)is->open,
+        (long long)is->later);
 }
 
 static void put_facts(struct rp_buf *out, int markdown, const struct rp_verification *v)
 {
     const struct rp_build *build = rp_build_record();
-    size_t i;
-    json_t *row;
     write_fact(out, markdown, "by repro %s, commit %s", build->version, build->commit);
     if (!rp_verdict_shows(v->verdict)) {
         write_fact(out, markdown, "%s: the contents of this bundle are not shown",
@@ -120,10 +117,11 @@ static void put_facts(struct rp_buf *out, int markdown, const struct rp_verifica
     else if (v->standing == RP_STANDING_UNKNOWN)
         write_fact(out, markdown,
                    "the key is not in the trust store of the author: obtain the signer's fingerprint by other means");
-    json_array_foreach(v->signatures, i, row) {
-        int trusted = json_is_true(json_object_get(row, "trusted"));
-        write_fact(out, markdown, "%s, %s%s%s", rp_json_text_at(row, "text"),
-                   trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_json_text_at(row, "name") : "",
+    for (int64_t i = 0; v->signatures && i < v->signatures->row_n; i++) {
+        const struct rp_countersigned_answer *row = &v->signatures->row[i];
+        const int trusted = row->trusted == 1;
+        write_fact(out, markdown, "%s, %s%s%s", rp_text_or_empty(row->text),
+                   trusted ? "trusted as '" : "which is not trusted there", trusted ? rp_text_or_empty(row->name) : "",
                    trusted ? "'" : "");
     }
     for (int id = RP_LEVEL_computed; id < RP_LEVEL_COUNT; id++) {

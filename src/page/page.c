@@ -134,11 +134,10 @@ static void put_markdown(struct rp_section *s)
 {
     const struct rp_ledger_facts *ledger = &s->facts->ledger;
     char device[RP_DEVICE_TEXT], place[RP_PLACE_TEXT];
-    size_t i;
-    json_t *row;
+    const struct rp_countersigned_list *all = s->b->v->signatures;
     rp_buf_printf(s->out, "> statement SHA-256 `%s`, signed by %s\n", s->digest, s->b->v->fingerprint);
-    json_array_foreach(s->b->v->signatures, i, row) /* values that verify restricts to a few characters */
-        rp_buf_printf(s->out, ">\n> %s on %s\n", rp_json_text_at(row, "text"), rp_json_text_at(row, "at"));
+    for (int64_t i = 0; all && i < all->row_n; i++) /* values that verify restricts to a few characters */
+        rp_buf_printf(s->out, ">\n> %s on %s\n", all->row[i].text, all->row[i].at);
     if (ledger->reason)
         rp_buf_puts(s->out, ">\n> not in a ledger: the number of earlier attempts is unknown\n");
     else

@@ -60,34 +60,35 @@ void rp_section_attempts(struct rp_section *s)
                     "verify BUNDLE --ledger FILE</code> finds the line and counts how the other attempts ended.</p>\n");
 }
 
-static void put_signature_figure(struct rp_section *s, size_t i, const char *key, const char *form)
+static void put_signature_figure(struct rp_section *s, const json_t *all, int64_t i, const char *key, const char *form)
 {
     char pointer[64];
-    rp_figure(s->out, s->b->v->signatures, RP_OF_SIGNATURES, RP_FORMAT(pointer, "/%zu/%s", i, key), form);
+    rp_figure(s->out, all, RP_OF_SIGNATURES, RP_FORMAT(pointer, "/%lld/%s", (long long)i, key), form);
 }
 
 void rp_section_signatures(struct rp_section *s)
 {
-    size_t i;
-    json_t *row;
+    const struct rp_countersigned_list *list = s->b->v->signatures;
+    RP_JSON *all = rp_countersigned_json(s->b->v);
     rp_html_table(s->out, "Each signature is valid; its role is the one that its signer claims",
                   "role and time|key and note");
-    json_array_foreach(s->b->v->signatures, i, row) {
+    for (int64_t i = 0; list && i < list->row_n; i++) {
+        const struct rp_countersigned_answer *row = &list->row[i];
         rp_buf_printf(s->out, "<tr><th scope=\"row\">%s", rp_countersign_says(row) ? "says to be: " : "");
-        put_signature_figure(s, i, "role", "t");
+        put_signature_figure(s, all, i, "role", "t");
         rp_buf_puts(s->out, "<span class=\"below when\">");
-        put_signature_figure(s, i, "at", "t");
+        put_signature_figure(s, all, i, "at", "t");
         rp_buf_puts(s->out, "</span></th><td><code>");
-        rp_html_text(s->out, rp_json_text_at(row, "fingerprint"));
+        rp_html_text(s->out, row->fingerprint);
         rp_buf_puts(s->out, "</code>");
-        if (*rp_json_text_at(row, "replication")) {
+        if (row->replication) {
             rp_buf_puts(s->out, "<span class=\"below\">with the replication <code>");
-            put_signature_figure(s, i, "replication", "t");
+            put_signature_figure(s, all, i, "replication", "t");
             rp_buf_puts(s->out, "</code></span>");
         }
-        if (*rp_json_text_at(row, "note")) {
+        if (*row->note) {
             rp_buf_puts(s->out, "<span class=\"below\">");
-            put_signature_figure(s, i, "note", "q");
+            put_signature_figure(s, all, i, "note", "q");
             rp_buf_puts(s->out, "</span>");
         }
         rp_buf_puts(s->out, "</td></tr>\n");

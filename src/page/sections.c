@@ -95,7 +95,7 @@ static int is_there(const struct rp_section *s, const struct section *one)
     if (s->b->v->run->command ? !is_of_command(one) : one->write == rp_section_command)
         return 0;
     if (one->write == rp_section_signatures)
-        return json_array_size(s->b->v->signatures) > 0;
+        return s->b->v->signatures && s->b->v->signatures->row_n > 0;
     if (one->write == rp_section_ranks)
         return s->facts->rank_n > 1;
     if (one->write == rp_section_agreement)

@@ -3,8 +3,12 @@
 #include "base/text.h"
 #include "verify/state.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#define RP_OBJECT_LIST "verify/answer.def"
+#include "base/object_tables.inc.h"
 
 static const struct {
     const char *id, *proves, *how;

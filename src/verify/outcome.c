@@ -44,55 +44,58 @@ static const char text_template[] =
                                       "[/timestamps:" RP_TIMESTAMP_TEXT "[!/checked: (not checked)]\n]"
                                       "[/levels/claimed/text:\n][/levels:{@ t}\t[/reached:{/reached t}]\t{/text p}\n]";
 
+static int is_info(const struct rp_check_answer *row)
+{
+    return rp_same_text(row->severity, "info");
+}
+
 /* Is the row shown without --all? `claims` is the level `claimed` in full. */
-static int is_worth_showing(const json_t *row)
+static int is_worth_showing(const struct rp_check_answer *row)
 {
     static const char *const states[] = {"note", "warning", "failed"};
-    const char *state = rp_json_text_at(row, "state");
-    int worth = json_is_true(json_object_get(row, "requested"));
+    int worth = row->requested == 1;
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
-        worth |= strcmp(state, states[i]) == 0;
-    return worth && strcmp(rp_json_text_at(row, "severity"), "info") != 0;
+        worth |= rp_same_text(row->state, states[i]);
+    return worth && !is_info(row);
+}
+
+static int is_policy(const struct rp_check_answer *row)
+{
+    return rp_same_text(row->check, "policy");
 }
 
 /* A broken policy has a word of its own, and a row for each broken rule. */
-static void add_row(json_t *rows, json_t *row, const json_t *policy)
+static void add_row(json_t *rows, const struct rp_check_answer *row, const struct rp_checked_answer *all)
 {
-    size_t i;
-    json_t *rule;
-    if (strcmp(rp_json_text_at(row, "check"), "policy") != 0 || strcmp(rp_json_text_at(row, "state"), "failed") != 0) {
-        json_array_append(rows, row);
+    if (!is_policy(row) || !rp_same_text(row->state, "failed")) {
+        json_array_append_new(rows, rp_object_json(row, &rp_type_check_answer));
         return;
     }
-    json_array_foreach((json_t *)policy, i, rule)
-        if (!json_is_true(json_object_get(rule, "holds")))
-            json_array_append_new(rows,
-                                  json_pack("{s:s, s:O, s:O}", "state", "broken", "check",
-                                            json_object_get(rule, "rule"), "text", json_object_get(rule, "text")));
+    for (int64_t i = 0; i < all->policy_n; i++)
+        if (!all->policy[i].holds)
+            json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "state", "broken", "check", all->policy[i].rule,
+                                                  "text", all->policy[i].text));
 }
 
 /* "25 more checks passed; not applicable: energy, outliers; skipped: replay" */
-static void describe_rest(struct rp_buf *out, const json_t *hidden)
+static void describe_rest(struct rp_buf *out, const struct rp_check_answer *const *hidden, int64_t n_hidden)
 {
     static const struct {
         const char *state, *words;
     } named[] = {{"not_applicable", "not applicable"}, {"skipped", "skipped"}};
-    size_t i;
-    json_t *row;
     int64_t passed = 0;
-    json_array_foreach((json_t *)hidden, i, row)
-        passed += strcmp(rp_json_text_at(row, "state"), "passed") == 0;
+    for (int64_t i = 0; i < n_hidden; i++)
+        passed += rp_same_text(hidden[i]->state, "passed");
     rp_buf_printf(out, "%" PRId64 " more check%s passed", passed, rp_s(passed));
     for (size_t k = 0; k < sizeof named / sizeof *named; k++) {
         int n = 0;
-        json_array_foreach((json_t *)hidden, i, row) {
-            if (strcmp(rp_json_text_at(row, "state"), named[k].state) != 0 ||
-                strcmp(rp_json_text_at(row, "check"), "policy") == 0)
+        for (int64_t i = 0; i < n_hidden; i++) {
+            if (!rp_same_text(hidden[i]->state, named[k].state) || is_policy(hidden[i]))
                 continue;
             if (!n++)
-                rp_buf_printf(out, "; %s: %s", named[k].words, rp_json_text_at(row, "check"));
+                rp_buf_printf(out, "; %s: %s", named[k].words, hidden[i]->check);
             else
-                rp_buf_printf(out, ", %s", rp_json_text_at(row, "check"));
+                rp_buf_printf(out, ", %s", hidden[i]->check);
         }
     }
     rp_buf_puts(out, " (--all)");
@@ -101,24 +104,26 @@ static void describe_rest(struct rp_buf *out, const json_t *hidden)
 void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *document, const char *name, int all,
                           int width)
 {
-    RP_JSON *shown = json_copy((json_t *)document), *hidden = json_array();
-    json_t *rows = json_array(), *row;
-    size_t i;
-    json_array_foreach(json_object_get(document, "checks"), i, row) {
-        if (json_is_true(json_object_get(row, "later")))
+    RP_JSON *shown = json_copy((json_t *)document);
+    RP_READ(checked_answer, is, document);
+    RP_FREE const struct rp_check_answer **hidden = rp_alloc((size_t)(is.checks_n + 1) * sizeof *hidden);
+    json_t *rows = json_array();
+    int64_t n_hidden = 0;
+    for (int64_t i = 0; i < is.checks_n; i++) {
+        if (is.checks[i].later == 1)
             continue;
-        if (all || is_worth_showing(row))
-            add_row(rows, row, json_object_get(document, "policy"));
-        else if (strcmp(rp_json_text_at(row, "severity"), "info") != 0)
-            json_array_append(hidden, row);
+        if (all || is_worth_showing(&is.checks[i]))
+            add_row(rows, &is.checks[i], &is);
+        else if (!is_info(&is.checks[i]))
+            hidden[n_hidden++] = &is.checks[i];
     }
     json_object_set_new(shown, "rows", rows);
     json_object_set_new(shown, "any", json_boolean(json_array_size(rows) > 0));
     if (!all)
         json_object_del(shown, "later");
-    if (json_array_size(hidden) && json_object_get(document, "levels")) {
+    if (n_hidden && json_object_get(document, "levels")) {
         RP_BUF rest = {0};
-        describe_rest(&rest, hidden);
+        describe_rest(&rest, hidden, n_hidden);
         json_object_set_new(shown, "rest", json_string(rp_buf_text(&rest)));
     }
     if (name)
@@ -252,12 +257,14 @@ json_t *rp_verification_json(const struct rp_verification *v)
                             json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later));
     json_object_set_new(j, "warnings", warnings);
     json_object_set_new(j, "timed", timed_json(v)); /* where there is none, jansson adds nothing */
-    json_object_set(j, "countersignatures", v->signatures);
+    json_object_set_new(j, "countersignatures", rp_countersigned_json(v));
     json_object_set(j, "timestamps", v->timestamps);
     json_object_set(j, "replay", v->replay);
     json_object_set(j, "policy", v->policy);
-    json_object_set(j, "ledger", v->ledger);
+    if (v->ledger)
+        json_object_set_new(j, "ledger", rp_object_json(v->ledger, &rp_type_attempts_answer));
     json_object_set(j, "forked", v->forked);
-    json_object_set(j, "scaling", v->scaling);
+    if (v->scaling)
+        json_object_set_new(j, "scaling", rp_object_json(v->scaling, &rp_type_scaling_answer));
     return j;
 }

@@ -231,17 +231,26 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
     return -1;
 }
 
+static void free_object(void *object, const struct rp_object_type *type)
+{
+    if (object)
+        rp_object_fini(object, type);
+    free(object);
+}
+
 void rp_verification_fini(struct rp_verification *v)
 {
     rp_run_documents_free(v->run);
     json_decref(v->policy);
     json_decref(v->replay);
-    json_decref(v->signatures);
+    free_object(v->signatures, &rp_type_countersigned_list);
     json_decref(v->timestamps);
-    json_decref(v->ledger);
+    free_object(v->ledger, &rp_type_attempts_answer);
     json_decref(v->forked);
-    json_decref(v->scaling);
-    v->scaling = NULL;
+    free_object(v->scaling, &rp_type_scaling_answer);
     v->run = NULL;
-    v->policy = v->replay = v->signatures = v->timestamps = v->ledger = v->forked = NULL;
+    v->signatures = NULL;
+    v->ledger = NULL;
+    v->scaling = NULL;
+    v->policy = v->replay = v->timestamps = v->forked = NULL;
 }

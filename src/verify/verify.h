@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/object.h"
 #include "bundle/bundle.h"
 #include "recipe/recipe.h"
 #include "report/template.h"
@@ -129,6 +130,9 @@ struct rp_timed {
     char before_by[320], after_by[120];  /* by whom, in words */
 };
 
+#define RP_OBJECT_LIST "verify/answer.def"
+#include "base/object_structs.inc.h"
+
 #define RP_CHALLENGER 160
 struct rp_verification {
     struct rp_check_result check[RP_CHECK_COUNT];
@@ -139,11 +143,7 @@ struct rp_verification {
     char statement[65];
     enum rp_standing standing;             /* of that key */
     char signer[128];                      /* its name in the trust store, or "" */
-    /* countersignatures: [{"number", "valid", "fingerprint", "role", "at", "note", "program", "replication" of a
-     * replicator who named one, "replicated": true where that was given and replayed (check agreement), "trusted",
-     * "name", "until", "text": "countersigned as reviewer by SHA256:..."}], or {"number", "valid": false, "why"}; NULL
-     * before they were read */
-    json_t *signatures;
+    struct rp_countersigned_list *signatures; /* countersignatures; NULL before they were read */
     /* [{"number", "valid", "checked", "time", "not_after", "accuracy_s" or null, "authority", "serial", "policy",
      * "hash"}], "why" where it is not valid or not by --tsa-ca; NULL: none */
     json_t *timestamps;
@@ -176,16 +176,12 @@ struct rp_verification {
     json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
     /* of OTHER_VERSION and INCONCLUSIVE, and of FAILED the first failure; or "" */
     char why[512];
-    /* the run's entry in --ledger: {"position", "lines", "attempt", "attempts", "sealed", "failed", "interrupted",
-     * "open", "later", "recorded"}, or NULL if it was not found */
-    json_t *ledger;
+    struct rp_attempts_answer *ledger; /* NULL if --ledger was not given, or does not have the run */
     /* of this bundle and of another one of its key that was verified here: {"positions", "heads", "statements": [this,
      * other], "seen_at"}, where one ledger cannot have both, positions and heads null where one of them is in none; or
      * NULL */
     json_t *forked;
-    /* {"width", "base_width", "speedup": [low, high], "ideal", "efficiency": [low, high], "slack", "conditions": other
-     * differences, "" where there are none} against --baseline, or NULL */
-    json_t *scaling;
+    struct rp_scaling_answer *scaling;     /* against --baseline, or NULL */
     int original;                          /* the run of --original was verified and compared with this one again */
     int64_t original_steps;                /* that the original trained */
 };
@@ -203,8 +199,9 @@ const char *rp_countersign_role(const struct rp_verification *v, const char *fin
 
 /* Of a row of `signatures`: its text; whether its role is only what the signer says, which it is of an author, and of
  * a replicator unless the replication was given (--replication) and a keyed root of it was recomputed. */
-void rp_countersign_text(struct rp_buf *out, const json_t *row);
-int rp_countersign_says(const json_t *row);
+void rp_countersign_text(struct rp_buf *out, const struct rp_countersigned_answer *row);
+int rp_countersign_says(const struct rp_countersigned_answer *row);
+json_t *rp_countersigned_json(const struct rp_verification *v); /* the list; NULL before they were read */
 
 /* The document of `verify --json`, without its schema: cli/outputs.def has its keys, and levels.h those of "levels". */
 json_t *rp_verification_json(const struct rp_verification *v);

@@ -151,15 +151,16 @@ static int check_original(struct rp_verify_state *s, struct rp_check_result *res
 }
 
 /* The valid countersignature that names this replication, by the key that signed it; or NULL. */
-static json_t *find_countersignature(const struct rp_verify_state *s, const struct rp_verification *replication)
+static struct rp_countersigned_answer *find_countersignature(const struct rp_verify_state *s,
+                                                             const struct rp_verification *replication)
 {
-    size_t i;
-    json_t *row;
-    json_array_foreach(s->v->signatures, i, row)
-        if (json_is_true(json_object_get(row, "valid")) &&
-            strcmp(rp_json_text_at(row, "replication"), replication->statement) == 0 &&
-            strcmp(rp_json_text_at(row, "fingerprint"), replication->fingerprint) == 0)
+    struct rp_countersigned_list *all = s->v->signatures;
+    for (int64_t i = 0; all && i < all->row_n; i++) {
+        struct rp_countersigned_answer *row = &all->row[i];
+        if (row->valid && strcmp(rp_text_or_empty(row->replication), replication->statement) == 0 &&
+            strcmp(row->fingerprint, replication->fingerprint) == 0)
             return row;
+    }
     return NULL;
 }
 
@@ -170,7 +171,7 @@ static int judge_replication(struct rp_verify_state *s, const struct rp_verifica
 {
     RP_BUF text = {0};
     const char *had = s->run.facts->replicates ? result->text : "";
-    json_t *row = find_countersignature(s, r);
+    struct rp_countersigned_answer *row = find_countersignature(s, r);
     const struct rp_agreement *a = r->run->figures.agreement;
     if (!row)
         return rp_fail(err, RP_MISMATCH,
@@ -192,10 +193,11 @@ static int judge_replication(struct rp_verify_state *s, const struct rp_verifica
         result->state = RP_CHECK_NOTE;
         rp_buf_puts(&text, "; the roots of other steps were not checked (--draw)");
     }
-    json_object_set_new(row, "replicated", json_true());
+    row->replicated = 1;
     RP_BUF line = {0};
     rp_countersign_text(&line, row);
-    json_object_set_new(row, "text", json_string(line.data));
+    free(row->text);
+    row->text = rp_buf_take(&line);
     return rp_check_text(result, "%s", text.data);
 }
 

@@ -164,11 +164,17 @@ static int look_up_run(const struct rp_verify_state *s, struct rp_check_result *
         return rp_fail(err, RP_MISMATCH,
                        "ledger '%s': the run started by line %" PRId64 " ended as '%s', but this bundle is complete",
                        s->o->ledger, p.position, p.end);
-    s->v->ledger = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "position", (json_int_t)p.position,
-                             "lines", (json_int_t)p.lines, "attempt", (json_int_t)p.earlier + 1, "attempts",
-                             (json_int_t)(p.earlier + 1 + p.later), "sealed", (json_int_t)p.sealed, "failed",
-                             (json_int_t)p.failed, "interrupted", (json_int_t)p.interrupted, "open", (json_int_t)p.open,
-                             "later", (json_int_t)p.later, "recorded", *p.statement != 0);
+    s->v->ledger = rp_alloc(sizeof *s->v->ledger);
+    *s->v->ledger = (struct rp_attempts_answer){.position = p.position,
+                                                .lines = p.lines,
+                                                .attempt = p.earlier + 1,
+                                                .attempts = p.earlier + 1 + p.later,
+                                                .sealed = p.sealed,
+                                                .failed = p.failed,
+                                                .interrupted = p.interrupted,
+                                                .open = p.open,
+                                                .later = p.later,
+                                                .recorded = *p.statement != 0};
     if (!*p.statement)
         result->state = RP_CHECK_NOTE;
     const char *begun = s->run.facts->ledger.begun;

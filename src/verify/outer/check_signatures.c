@@ -16,7 +16,8 @@ static const struct rp_member *member(const struct rp_verify_state *s, int numbe
 }
 
 /* Checks one pair of members and puts the contents into `row`. */
-static int open_countersignature(struct rp_verify_state *s, int number, json_t *row, struct rp_err *err)
+static int open_countersignature(struct rp_verify_state *s, int number, struct rp_countersigned_answer *row,
+                                 struct rp_err *err)
 {
     const struct rp_member *envelope = member(s, number, "dsse.json"), *pem = member(s, number, "pem"),
                            *statement = rp_bundle_find(&s->bundle, "statement.dsse.json");
@@ -37,48 +38,40 @@ static int open_countersignature(struct rp_verify_state *s, int number, json_t *
     }
     if (rp_countersign_open(&c, rp_buf_text(&envelope->bytes), envelope->bytes.size, &statement->bytes, k, err) < 0)
         return rp_wrap(err, "%s", envelope->name);
-    json_object_set_new(row, "fingerprint", json_string(print));
-    json_object_set_new(row, "role", json_string(c.role));
-    json_object_set_new(row, "at", json_string(c.at));
-    json_object_set_new(row, "program", json_string(c.program));
-    json_object_set_new(row, "note", json_string(c.note));
-    if (*c.replication)
-        json_object_set_new(row, "replication", json_string(c.replication));
+    row->fingerprint = rp_strdup(print);
+    row->role = rp_strdup(c.role);
+    row->at = rp_strdup(c.at);
+    row->program = rp_strdup(c.program);
+    row->note = rp_strdup(c.note);
+    row->replication = *c.replication ? rp_strdup(c.replication) : NULL;
     return 0;
 }
 
-static void add_trust(json_t *row)
+static void add_trust(struct rp_countersigned_answer *row)
 {
     char name[RP_TRUST_NAME], until[RP_DATE_SIZE];
     struct rp_err why;
-    int found = rp_trust_find(json_string_value(json_object_get(row, "fingerprint")), name, until, &why);
-    json_object_set_new(row, "trusted", json_boolean(found > 0));
-    if (*name)
-        json_object_set_new(row, "name", json_string(name));
-    if (*until)
-        json_object_set_new(row, "until", json_string(until));
+    row->trusted = rp_trust_find(row->fingerprint, name, until, &why) > 0;
+    row->name = *name ? rp_strdup(name) : NULL;
+    row->until = *until ? rp_strdup(until) : NULL;
 }
 
-void rp_countersign_text(struct rp_buf *out, const json_t *row)
+void rp_countersign_text(struct rp_buf *out, const struct rp_countersigned_answer *row)
 {
-    const char *role = rp_json_text_at(row, "role"), *print = rp_json_text_at(row, "fingerprint");
-    const char *replication = rp_json_text_at(row, "replication");
     if (rp_countersign_says(row))
-        rp_buf_printf(out, "countersigned (says to be %s %s) by %s", *role == 'a' ? "an" : "a", role, print);
+        rp_buf_printf(out, "countersigned (says to be %s %s) by %s", *row->role == 'a' ? "an" : "a", row->role,
+                      row->fingerprint);
     else
-        rp_buf_printf(out, "countersigned as %s by %s", role, print);
-    if (*replication)
-        rp_buf_printf(out, " with the replication whose statement has SHA-256 %s%s", replication,
+        rp_buf_printf(out, "countersigned as %s by %s", row->role, row->fingerprint);
+    if (row->replication)
+        rp_buf_printf(out, " with the replication whose statement has SHA-256 %s%s", row->replication,
                       rp_countersign_says(row) ? "" : ", of which keyed roots were recomputed here");
 }
 
-static int signed_before(const json_t *list, const json_t *row)
+static int signed_before(const struct rp_countersigned_answer *first, const struct rp_countersigned_answer *row)
 {
-    size_t i;
-    json_t *other;
-    json_array_foreach((json_t *)list, i, other)
-        if (json_equal(json_object_get(other, "fingerprint"), json_object_get(row, "fingerprint")) &&
-            json_equal(json_object_get(other, "role"), json_object_get(row, "role")))
+    for (const struct rp_countersigned_answer *other = first; other < row; other++)
+        if (rp_same_text(other->fingerprint, row->fingerprint) && rp_same_text(other->role, row->role))
             return 1;
     return 0;
 }
@@ -96,30 +89,30 @@ int rp_check_countersignatures(struct rp_verify_state *s, struct rp_check_result
     int members = count_members(s), n = (members + 1) / 2, failed = 0, trusted = 0;
     if (n > RP_COUNTERSIGN_MAX)
         return rp_fail(err, RP_MALFORMED, "%d countersignatures; at most %d are accepted", n, RP_COUNTERSIGN_MAX);
-    s->v->signatures = json_array();
+    struct rp_countersigned_list *all = s->v->signatures = rp_alloc(sizeof *all);
     for (int i = 0; i < n; i++) {
         struct rp_err why = {0};
-        json_t *row = json_pack("{s:i}", "number", i);
+        struct rp_countersigned_answer *row = rp_object_add(&all->row, &all->row_n, &rp_type_countersigned_answer);
+        row->number = i;
         int good = open_countersignature(s, i, row, &why) == 0;
-        if (good && strcmp(json_string_value(json_object_get(row, "fingerprint")), s->v->fingerprint) == 0)
+        if (good && strcmp(row->fingerprint, s->v->fingerprint) == 0)
             good =
                 rp_fail(&why, RP_MALFORMED, RP_COUNTERSIGN_FOLDER "%d.dsse.json: made by the author's own key", i) == 0;
-        if (good && signed_before(s->v->signatures, row))
+        if (good && signed_before(all->row, row))
             good = rp_fail(&why, RP_MALFORMED,
                            RP_COUNTERSIGN_FOLDER "%d.dsse.json: the same key signed in the same role before", i) == 0;
-        json_object_set_new(row, "valid", json_boolean(good));
+        row->valid = good;
         if (good) {
             RP_BUF text = {0};
             rp_countersign_text(&text, row);
-            json_object_set_new(row, "text", json_string(text.data));
+            row->text = rp_buf_take(&text);
             add_trust(row);
-            trusted += json_is_true(json_object_get(row, "trusted"));
+            trusted += row->trusted;
         } else {
-            json_object_set_new(row, "why", json_string(why.msg));
+            row->why = rp_strdup(why.msg);
             if (!failed++)
                 *err = why;
         }
-        json_array_append_new(s->v->signatures, row);
     }
     if (failed)
         return -1;
@@ -132,20 +125,23 @@ int rp_check_countersignatures(struct rp_verify_state *s, struct rp_check_result
 
 const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint)
 {
-    size_t i;
-    json_t *row;
-    json_array_foreach(v->signatures, i, row)
-    {
-        const char *print = json_string_value(json_object_get(row, "fingerprint"));
-        if (json_is_true(json_object_get(row, "valid")) && print && strcmp(print, fingerprint) == 0)
-            return json_string_value(json_object_get(row, "role"));
-    }
+    const struct rp_countersigned_list *all = v->signatures;
+    for (int64_t i = 0; all && i < all->row_n; i++)
+        if (all->row[i].valid && strcmp(all->row[i].fingerprint, fingerprint) == 0)
+            return all->row[i].role;
     return NULL;
 }
 
-int rp_countersign_says(const json_t *row)
+int rp_countersign_says(const struct rp_countersigned_answer *row)
 {
-    const char *role = rp_json_text_at(row, "role");
-    return strcmp(role, "author") == 0 ||
-           (strcmp(role, "replicator") == 0 && !json_is_true(json_object_get(row, "replicated")));
+    return strcmp(row->role, "author") == 0 || (strcmp(row->role, "replicator") == 0 && row->replicated != 1);
+}
+
+json_t *rp_countersigned_json(const struct rp_verification *v)
+{
+    const struct rp_countersigned_list *all = v->signatures;
+    json_t *list = all ? json_array() : NULL;
+    for (int64_t i = 0; all && i < all->row_n; i++)
+        json_array_append_new(list, rp_object_json(&all->row[i], &rp_type_countersigned_answer));
+    return list;
 }

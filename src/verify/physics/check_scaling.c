@@ -119,7 +119,7 @@ static int judge_equals(int64_t n, const struct rp_throughput_figures *t, const 
     return rp_check_text(result, "%s", figures);
 }
 
-static int compare_runs(const struct rp_run *s, const struct rp_run *base, json_t **found,
+static int compare_runs(const struct rp_run *s, const struct rp_run *base, struct rp_scaling_answer **found,
                         struct rp_check_result *result, struct rp_err *err)
 {
     char conditions[CONDITIONS], figures[240];
@@ -139,9 +139,14 @@ static int compare_runs(const struct rp_run *s, const struct rp_run *base, json_
                                        ": verify that one with this as the baseline",
                                        n, n_base);
     find_conditions(conditions, s, base);
-    *found = json_pack("{s:I, s:I, s:[f, f], s:f, s:[f, f], s:f, s:s}", "width", (json_int_t)n, "base_width",
-                       (json_int_t)n_base, "speedup", least, most, "ideal", ideal, "efficiency", least / ideal,
-                       most / ideal, "slack", n == n_base ? EQUAL_SLACK : SLACK, "conditions", conditions);
+    *found = rp_alloc(sizeof **found);
+    **found = (struct rp_scaling_answer){.width = n,
+                                         .base_width = n_base,
+                                         .speedup = {least, most},
+                                         .ideal = ideal,
+                                         .efficiency = {least / ideal, most / ideal},
+                                         .slack = n == n_base ? EQUAL_SLACK : SLACK,
+                                         .conditions = rp_strdup(conditions)};
     if (n == n_base)
         return judge_equals(n, t, t_base, least, most, conditions, result);
     RP_FORMAT(figures,

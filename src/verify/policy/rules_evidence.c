@@ -75,7 +75,7 @@ static const char *ledger_reason(const struct rp_verify_state *s)
 
 void rp_rule_ledger_checked(const struct rp_verify_state *s, struct rp_answer *a)
 {
-    int recorded = json_is_true(json_object_get(s->v->ledger, "recorded"));
+    const int recorded = s->v->ledger && s->v->ledger->recorded;
     rp_answer(a, recorded, "%s",
               recorded       ? "found, with this bundle"
               : s->v->ledger ? "found, but its end in this bundle is not recorded"
@@ -95,11 +95,9 @@ void rp_rule_max_attempts_before(const struct rp_verify_state *s, struct rp_answ
 
 void rp_rule_max_failed_before(const struct rp_verify_state *s, struct rp_answer *a)
 {
-    static const char *const ends[] = {"failed", "interrupted", "open"};
-    int64_t n = 0;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        n += json_integer_value(json_object_get(s->v->ledger, ends[i]));
-    if (!s->v->ledger)
+    const struct rp_attempts_answer *is = s->v->ledger;
+    const int64_t n = is ? is->failed + is->interrupted + is->open : 0;
+    if (!is)
         rp_answer(a, 0, "%s", ledger_reason(s));
     else
         rp_answer(a, n <= a->rule->number,

@@ -173,19 +173,19 @@ void rp_rule_min_throughput(const struct rp_verify_state *s, struct rp_answer *a
 
 void rp_rule_min_efficiency_percent(const struct rp_verify_state *s, struct rp_answer *a)
 {
-    const double least = 100 * rp_json_number_at(s->v->scaling, "efficiency/0");
-    const char *conditions = rp_json_text_at(s->v->scaling, "conditions");
+    const struct rp_scaling_answer *is = s->v->scaling;
     if (!s->o->baseline) {
         rp_answer(a, 0, "no baseline was given: use --baseline");
         return;
     }
-    if (isnan(least) || rp_json_integer_at(s->v->scaling, "width") <= rp_json_integer_at(s->v->scaling, "base_width")) {
+    if (!is || is->width <= is->base_width) {
         rp_answer(a, 0, "not compared with a baseline of fewer threads or devices: see the check 'scaling'");
         return;
     }
+    const double least = 100 * is->efficiency[0];
     rp_answer(a, least >= (double)a->rule->number, "%.1f %%, at least %" PRId64 " required%s%s", least, a->rule->number,
-              *conditions ? "; other differences: " : "", conditions);
-    a->remark = *conditions != 0;
+              *is->conditions ? "; other differences: " : "", is->conditions);
+    a->remark = *is->conditions != 0;
 }
 
 /* ---- throttling ---- */
