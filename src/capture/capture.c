@@ -7,6 +7,7 @@
 #include "capture/record.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
@@ -53,11 +54,15 @@ int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err
     }
 }
 
+#define RP_OBJECT_LIST "capture/documents.def"
+#include "base/object_tables.inc.h"
+
 /* The salt of the document: the given one, else the record's, else random. */
 static int find_salt(char salt[33], const struct rp_capture_opts *o, const json_t *recorded, struct rp_err *err)
 {
     unsigned char random[16];
-    const char *given = o->salt ? o->salt : json_string_value(json_object_get(recorded, "salt"));
+    RP_READ(capture_document, record, recorded);
+    const char *given = o->salt ? o->salt : record.salt;
     if (given && strlen(given) == 32 && strspn(given, "0123456789abcdef") == 32) {
         memcpy(salt, given, 33);
         return 0;
@@ -72,7 +77,8 @@ static int find_salt(char salt[33], const struct rp_capture_opts *o, const json_
 static void find_time(char when[32], const json_t *recorded)
 {
     static const char form[] = "0000-00-00T00:00:00Z";
-    const char *then = json_string_value(json_object_get(recorded, "captured_at"));
+    RP_READ(capture_document, record, recorded);
+    const char *then = record.captured_at;
     size_t same = 0;
     while (then && form[same] &&
            (form[same] == '0' ? then[same] >= '0' && then[same] <= '9' : then[same] == form[same]))

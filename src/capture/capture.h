@@ -13,8 +13,12 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/object.h"
 
 #include <jansson.h>
+
+#define RP_OBJECT_LIST "capture/documents.def"
+#include "base/object_structs.inc.h"
 
 struct rp_capture_opts {
     const char *root;    /* "/" normally */

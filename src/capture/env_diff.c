@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/sort.h"
+#include "capture/capture.h"
 #include "capture/fields.h"
 #include "capture/value.h"
 
@@ -312,8 +313,9 @@ static int compare_nodes(struct compare_walk *w, const struct side *a, const str
 /* Whether equal texts have equal hashes in both. */
 static int hide_alike(const json_t *a, const json_t *b)
 {
-    return json_is_true(rp_json_at(a, "identified")) == json_is_true(rp_json_at(b, "identified")) &&
-           strcmp(rp_json_text_at(a, "salt"), rp_json_text_at(b, "salt")) == 0;
+    RP_READ(capture_document, x, a);
+    RP_READ(capture_document, y, b);
+    return x.identified == y.identified && strcmp(rp_text_or_empty(x.salt), rp_text_or_empty(y.salt)) == 0;
 }
 
 /* Probes that did not run on one side are named and left out. */

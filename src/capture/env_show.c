@@ -35,8 +35,7 @@ static void show_side(struct rp_buf *out, const json_t *side, int exact)
     if (!json_is_object(side))
         rp_buf_puts(out, "(not there)");
     else if (leaf.kind == RP_LEAF_GROUP)
-        rp_buf_printf(out, "(%lld value%s)", rp_json_integer_at(side, "values"),
-                      rp_s(rp_json_integer_at(side, "values")));
+        rp_buf_printf(out, "(%lld value%s)", (long long)leaf.values, rp_s(leaf.values));
     else if (leaf.kind != RP_LEAF_KNOWN)
         rp_buf_printf(out, "(%s)", leaf.state);
     else if (json_is_array(v))

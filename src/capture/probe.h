@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "capture/capture.h"
+#include "capture/value.h"
 
 #include <limits.h>
 

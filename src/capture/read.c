@@ -357,8 +357,9 @@ static json_t *ask_file_system(const struct rp_probe *p, const char *path)
 int rp_probe_query_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available)
 {
     RP_JSON *answer = rp_probe_query(p, "space", path, ask_file_system);
-    const json_t *t = json_object_get(answer, "total"), *a = json_object_get(answer, "free");
-    *total = json_integer_value(t);
-    *available = json_integer_value(a);
-    return json_is_integer(t) && json_is_integer(a) ? 0 : -1;
+    RP_READ(space_answer, is, answer);
+    const int known = is.total != RP_NO_INTEGER && is.free != RP_NO_INTEGER;
+    *total = known ? is.total : 0;
+    *available = known ? is.free : 0;
+    return known ? 0 : -1;
 }

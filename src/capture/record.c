@@ -317,8 +317,8 @@ json_t *rp_record_load(int root, const char *dir, struct rp_err *err)
         return rp_fail_null(err, RP_IO, "'%s/.repro/live.json' cannot be read", dir);
     RP_FREE char *name = rp_asprintf("%s/.repro/live.json", dir);
     json_t *live = rp_json_parse(t.bytes.data, t.bytes.size, name, err);
-    const char *seen = json_string_value(json_object_get(live, "schema"));
-    if (live && (!seen || strcmp(seen, schema) != 0)) {
+    RP_READ(capture_document, head, live);
+    if (live && !rp_same_text(head.schema, schema)) {
         rp_fail(err, RP_MALFORMED, "%s: expected the schema '%s'", name, schema);
         json_decref(live);
         return NULL;

@@ -38,19 +38,20 @@ static int is_mounted(const struct rp_probe *p, int i)
 
 static int is_from_tree(const json_t *value, const char *tree)
 {
-    const char *source = json_string_value(json_object_get(value, "source"));
+    const char *source = rp_leaf(value).source;
     size_t n = strlen(tree);
-    return source && strncmp(source, tree, n) == 0 && source[n] == '/';
+    return strncmp(source, tree, n) == 0 && source[n] == '/';
 }
 
 static void mark_denied(json_t *at, int tree)
 {
-    const char *name, *state = json_string_value(json_object_get(at, "state"));
+    const struct rp_leaf leaf = rp_leaf(at);
+    const char *name;
     json_t *child;
-    if (!state) {
+    if (!*leaf.state) {
         json_object_foreach(at, name, child)
             mark_denied(child, tree);
-    } else if (strcmp(state, rp_state_name(RP_STATE_ABSENT)) == 0 && is_from_tree(at, trees[tree].tree)) {
+    } else if (leaf.kind == RP_LEAF_ABSENT && is_from_tree(at, trees[tree].tree)) {
         json_object_set_new(at, "state", json_string(rp_state_name(RP_STATE_DENIED)));
         json_object_set_new(at, "detail", json_string(trees[tree].detail));
     }
@@ -65,11 +66,12 @@ void rp_mark_unseen(const struct rp_probe *p, json_t *probes)
 
 static int count_with_detail(const json_t *at, const char *detail)
 {
-    const char *name, *why = json_string_value(json_object_get(at, "detail"));
+    const struct rp_leaf leaf = rp_leaf(at);
+    const char *name;
     json_t *child;
     int n = 0;
-    if (json_is_string(json_object_get(at, "state")))
-        return why && strcmp(why, detail) == 0;
+    if (*leaf.state)
+        return strcmp(leaf.detail, detail) == 0;
     json_object_foreach((json_t *)at, name, child) /* jansson iterates over non-const objects only */
         n += count_with_detail(child, detail);
     return n;

@@ -24,9 +24,13 @@ static const char *text_of(const json_t *value, const char *key)
 
 struct rp_leaf rp_leaf(const json_t *value)
 {
-    struct rp_leaf leaf = {.state = text_of(value, "state"), .unit = ""};
+    struct rp_leaf leaf = {.state = text_of(value, "state"),
+                           .unit = "",
+                           .source = text_of(value, "source"),
+                           .detail = text_of(value, "detail")};
     if (!*leaf.state) {
         leaf.kind = value ? RP_LEAF_GROUP : RP_LEAF_MISSING;
+        leaf.values = json_integer_value(json_object_get(value, "values"));
     } else if (strcmp(leaf.state, "ok") == 0) {
         leaf.kind = RP_LEAF_KNOWN;
         leaf.value = json_object_get(value, "value");
@@ -51,7 +55,7 @@ const char *rp_state_at(const json_t *group, const char *path)
 
 const char *rp_detail_at(const json_t *group, const char *path)
 {
-    return text_of(rp_value_at(group, path), "detail");
+    return rp_leaf(rp_value_at(group, path)).detail;
 }
 
 const json_t *rp_known(const json_t *group, const char *path)

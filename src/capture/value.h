@@ -9,6 +9,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdint.h>
 
 /* A value or a group of a capture, of JSON that follows bundle/schemas/env.schema.json, or a side of a difference
  * (env_diff.h). */
@@ -17,8 +18,9 @@ enum rp_leaf_kind {
 };
 struct rp_leaf {
     enum rp_leaf_kind kind;
-    const char *state, *unit; /* "" where there is none */
+    const char *state, *unit, *source, *detail; /* "" where there is none */
     const json_t *value;      /* of a known one; else NULL */
+    int64_t values;           /* of a side that is a group: how many known ones it has */
 };
 struct rp_leaf rp_leaf(const json_t *value);
 

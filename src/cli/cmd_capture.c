@@ -52,9 +52,9 @@ static void warn_of_repos(const json_t *env)
     const char *name;
     json_t *one;
     json_object_foreach((json_t *)rp_group(env, "probes.git"), name, one) {
-        const char *why = json_string_value(json_object_get(rp_value_at(one, "commit"), "detail"));
+        const char *why = rp_detail_at(one, "commit");
         if (strcmp(name, "workdir") != 0 && !rp_known(one, "layout"))
-            fprintf(stderr, "repro: --repo: no state of git.%s: %s\n", name, why ? why : "no git repository");
+            fprintf(stderr, "repro: --repo: no state of git.%s: %s\n", name, *why ? why : "no git repository");
     }
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "bundle/schema.h"
+#include "capture/capture.h"
 #include "capture/env_diff.h"
 #include "capture/env_show.h"
 #include "capture/fields.h"
@@ -274,7 +275,8 @@ static const struct rp_opt opts[] = {
 static json_t *head_json(const char *path, const json_t *env)
 {
     char shown[72];
-    return json_pack("{s:s, s:s}", "name", rp_excerpt(shown, path), "captured_at", rp_json_text_at(env, "captured_at"));
+    RP_READ(capture_document, is, env);
+    return json_pack("{s:s, s:s}", "name", rp_excerpt(shown, path), "captured_at", rp_text_or_empty(is.captured_at));
 }
 
 static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)

@@ -331,8 +331,9 @@ static int run_command(struct exec *x, struct rp_err *err)
 
 static int capture_after(struct exec *x, struct rp_err *err)
 {
-    const char *salt = json_string_value(json_object_get(x->node[0].before, "salt")); /* hidden values are compared */
-    const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .salt = salt};
+    RP_READ(capture_document, before, x->node[0].before);
+    /* the same salt: hidden values are compared */
+    const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .salt = before.salt};
     const int is_whole = x->lost.code == RP_OK;
     rp_progress_phase(&x->progress, "sealing", NULL);
     if (is_whole)

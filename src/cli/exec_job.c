@@ -161,12 +161,12 @@ int rp_exec_join(struct exec *x, struct rp_err *err)
 
 int rp_exec_ask_hosts(struct exec *x, int after, struct rp_err *err)
 {
-    const char *salt = json_string_value(json_object_get(x->node[0].before, "salt"));
+    RP_READ(capture_document, first, x->node[0].before);
     RP_FREE json_t **document = rp_alloc((size_t)x->nodes * sizeof *document);
     size_t bytes = 0;
     if (!x->job.several)
         return 0;
-    const int failed = rp_run_job_ask_captures(&x->job, salt, x->o->identify, err) < 0 ||
+    const int failed = rp_run_job_ask_captures(&x->job, first.salt, x->o->identify, err) < 0 ||
                        rp_run_job_take_captures(&x->job, document, after ? NULL : x->hwloc_xml, err) < 0;
     for (int i = 1; i < x->nodes; i++)
         *(after ? &x->node[i].after : &x->node[i].before) = document[i];

@@ -94,13 +94,14 @@ static void seal_facts(const struct rp_run_session *r, struct rp_facts *facts)
     RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
     RP_JSON *data = data_json(r), *ledger = rp_attempt_json(&r->attempt);
     RP_JSON *replicates = r->from->first ? rp_original_json(r->from->first) : NULL;
+    RP_READ(capture_document, before, r->before);
     rp_facts_seal(facts, &(struct rp_seal){
                              .status = rp_run_status_name(o->status),
                              .reason = o->status == RP_RUN_COMPLETE ? NULL : rp_buf_text(&reason),
                              .started_ns = r->started_ns,
                              .ended_ns = r->ended_ns,
                              .recipe = &r->recipe,
-                             .identified = json_is_true(json_object_get(r->before, "identified")),
+                             .identified = before.identified,
                              .backend = r->backend->name,
                              .data = data,
                              .init = r->checkpoint,

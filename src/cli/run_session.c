@@ -116,8 +116,8 @@ static int capture_before(struct rp_run_session *r, struct rp_err *err)
     if (!r->before || !r->job_of_many.several)
         return r->before ? 0 : -1;
     rp_run_job_untend(&r->job_of_many);
-    if (rp_run_job_ask_captures(&r->job_of_many, json_string_value(json_object_get(r->before, "salt")), r->o->identify,
-                                err) < 0)
+    RP_READ(capture_document, own, r->before);
+    if (rp_run_job_ask_captures(&r->job_of_many, own.salt, r->o->identify, err) < 0)
         return -1;
     if (rp_run_job_take_captures(&r->job_of_many, r->host_before, r->host_xml, err) < 0)
         return -1;
@@ -127,11 +127,12 @@ static int capture_before(struct rp_run_session *r, struct rp_err *err)
 /* A host that is gone by now ends no run without a bundle: what was trained is sealed as failed. */
 static int capture_after(struct rp_run_session *r, struct rp_err *err)
 {
-    const char *salt = json_string_value(json_object_get(r->before, "salt")); /* hidden values stay comparable */
-    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .salt = salt};
+    RP_READ(capture_document, before, r->before);
+    /* the same salt: hidden values stay comparable */
+    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .salt = before.salt};
     struct rp_err gone;
     const int asked =
-        r->job_of_many.several && rp_run_job_ask_captures(&r->job_of_many, salt, r->o->identify, &gone) == 0;
+        r->job_of_many.several && rp_run_job_ask_captures(&r->job_of_many, before.salt, r->o->identify, &gone) == 0;
     rp_run_job_tend(&r->job_of_many);
     r->after = rp_capture(&c, err);
     rp_run_job_untend(&r->job_of_many);

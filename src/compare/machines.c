@@ -74,13 +74,12 @@ static void put_value(struct rp_buf *out, const json_t *side)
     RP_BUF text = {0};
     const struct rp_leaf leaf = rp_leaf(side);
     const json_t *value = leaf.value;
-    const int64_t values = rp_json_integer_at(side, "values");
     if (json_is_array(value) || json_is_object(value))
         rp_buf_printf(&text, "(%zu entries)", json_array_size(value) + json_object_size(value));
     else if (value)
         rp_json_write_plain(&text, value);
-    else if (values)
-        rp_buf_printf(&text, "(%lld value%s)", (long long)values, rp_s(values));
+    else if (leaf.values)
+        rp_buf_printf(&text, "(%lld value%s)", (long long)leaf.values, rp_s(leaf.values));
     else
         rp_buf_puts(&text, *leaf.state ? leaf.state : "absent");
     size_t n = strcspn(rp_buf_text(&text), "\n");

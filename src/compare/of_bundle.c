@@ -292,7 +292,7 @@ static void set_machine(struct rp_result *row, const struct rp_run *run)
         row->gpus_per_node = row->devices % row->nodes == 0 ? row->devices / row->nodes : -1;
         row->memory_mib_per_device = most_used(run->facts) / 1048576;
     } else {
-        set_processors(row, run, json_object_get(run->node[0].before, "probes"));
+        set_processors(row, run, rp_group(run->node[0].before, "probes"));
     }
     row->ceiling_share = round(real_of(ceilings ? ceilings->gemm_share : NAN) * 1000) / 1000;
 }

@@ -13,7 +13,7 @@
 
 static void put_environment(struct rp_doc *d, const struct rp_result *row)
 {
-    const json_t *probes = json_object_get(row->environment, "probes");
+    const json_t *probes = rp_group(row->environment, "probes");
     rp_doc_title(d, "Environment");
     rp_doc_table(d, "quantity|value");
     rp_layout_turned(d, RP_TABLE_paddle_environment, &(struct rp_line){.row = row});

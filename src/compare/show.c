@@ -122,7 +122,6 @@ static void put_side(struct rp_doc *d, const json_t *side, const json_t *other)
     RP_BUF text = {0};
     const struct rp_leaf leaf = rp_leaf(side);
     RP_JSON *words = rp_capture_only_here(leaf.value, rp_leaf(other).value);
-    const int64_t values = rp_json_integer_at(side, "values");
     json_t *word;
     size_t i;
     if (words && !json_array_size(words))
@@ -131,8 +130,8 @@ static void put_side(struct rp_doc *d, const json_t *side, const json_t *other)
         rp_buf_printf(&text, "%s%s", i ? " " : "only here: ", json_string_value(word));
     if (!words && leaf.value)
         rp_json_write_plain(&text, leaf.value);
-    if (values)
-        rp_doc_cell(d, "(%lld value%s)", (long long)values, rp_s(values));
+    if (leaf.values)
+        rp_doc_cell(d, "(%lld value%s)", (long long)leaf.values, rp_s(leaf.values));
     else if (!leaf.value)
         rp_doc_text(d, leaf.state, "absent");
     else

@@ -360,7 +360,7 @@ static void draw_cores(struct rp_section *s, const json_t *probes)
 
 static void draw_machine(struct rp_section *s)
 {
-    const json_t *probes = json_object_get(s->before, "probes");
+    const json_t *probes = rp_group(s->before, "probes");
     struct drawing *d = rp_alloc(sizeof *d);
     char summary[200];
     find_devices(d, probes);

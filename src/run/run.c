@@ -6,6 +6,7 @@
 #include "base/sort.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "capture/capture.h"
 #include "capture/value.h"
 #include "train/train.h"
 #include "worker/rank.h"
@@ -421,6 +422,12 @@ double rp_wall_time(const char *time)
 {
     const int64_t s = rp_rfc3339_seconds(time);
     return s < 0 ? NAN : (double)s;
+}
+
+double rp_captured_at(const json_t *capture)
+{
+    RP_READ(capture_document, is, capture);
+    return rp_wall_time(rp_text_or_empty(is.captured_at));
 }
 
 /* ---- arithmetic ---- */

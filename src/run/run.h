@@ -147,6 +147,7 @@ int64_t rp_facts_ledger_gap(const struct rp_facts *f);
 double rp_figures_tokens(const struct rp_figures *f);
 /* Seconds since 1970 of a time of a document that passed its schema; NaN for a date that does not exist. */
 double rp_wall_time(const char *time);
+double rp_captured_at(const json_t *capture); /* the same of its time */
 /* The arithmetic and what was scaled: "fp16, tc16, loss scale 65536 to 131072, 3 steps skipped (2 of 16 timed ones)";
  * "" of strict fp32. */
 #define RP_PRECISION_TEXT 160

@@ -286,9 +286,8 @@ static void hide_in_sources(json_t *values, int version)
     const char *name;
     json_t *value;
     json_object_foreach(values, name, value) {
-        const char *source = json_string_value(json_object_get(value, "source")),
-                   *file = source ? strrchr(source, '/') : NULL;
-        if (!source || strncmp(source, V2 "/", sizeof V2) != 0 || file == source + sizeof V2 - 1)
+        const char *source = rp_leaf(value).source, *file = strrchr(source, '/');
+        if (strncmp(source, V2 "/", sizeof V2) != 0 || file == source + sizeof V2 - 1)
             continue;
         const char *controller = source + sizeof V2,
                    *dir = controller + (version == 1 ? strcspn(controller, "/") + 1 : 0);

@@ -161,7 +161,7 @@ static void add_cgroup_limits(struct docker_launch *l)
                 {"pids_limit", "pids-limit", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *v = rp_known(l->container, rows[i].value);
-        const char *source = rp_json_text_at(rp_value_at(l->container, rows[i].value), "source");
+        const char *source = rp_leaf(rp_value_at(l->container, rows[i].value)).source;
         char text[32] = "";
         RP_TEXT online = {.state = RP_STATE_ABSENT};
         if (json_is_real(v))

@@ -108,10 +108,10 @@ static void mark_dirty(json_t *out)
 {
     static const char *const counts[] = {"modified", "submodules_changed"};
     json_t *d = json_object_get(out, "describe");
-    const char *text = json_string_value(json_object_get(d, "value"));
+    const char *text = rp_known_text(out, "describe");
     int dirty = 0;
     for (size_t i = 0; i < 2; i++)
-        dirty |= json_integer_value(json_object_get(json_object_get(out, counts[i]), "value")) > 0;
+        dirty |= rp_known_over(out, counts[i], 0);
     if (text && dirty)
         json_object_set_new(d, "value", json_sprintf("%s-dirty", text));
 }
@@ -173,7 +173,7 @@ static void put_repository(struct rp_probe *p, const char *name)
     RP_JSON *known = json_object();
     for (int i = 0; i < PARTS; i++)
         for (const char *const *n = parts[i].names; *n; n++)
-            if (json_is_string(json_object_get(json_object_get(answer, *n), "state")))
+            if (*rp_leaf(json_object_get(answer, *n)).state)
                 json_object_set(known, *n, json_object_get(answer, *n));
     rp_put_foreign(p, out, known, &sender);
     put_all(out, RP_STATE_ABSENT, NULL); /* a machine composed by hand has no working directory */

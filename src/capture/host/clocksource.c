@@ -3,6 +3,7 @@
 #include "capture/privacy/variables.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/timex.h>
 #include <time.h>
@@ -22,15 +23,17 @@ static json_t *ask_resolution(const struct rp_probe *p, const char *arg)
 
 static void put_resolution(struct rp_probe *p)
 {
-    static const char *const names[][2] = {{"resolution", "monotonic"}, {"resolution_realtime", "realtime"}};
     RP_JSON *answer = rp_probe_query(p, "clock_resolution", NULL, ask_resolution);
-    for (int i = 0; i < 2; i++) {
-        json_t *n = json_object_get(answer, names[i][1]);
-        if (json_is_integer(n))
-            rp_put_int(p->out, names[i][0], json_integer_value(n), "clock_getres(2)", "ns");
+    RP_READ(resolution_answer, is, answer);
+    const struct {
+        const char *name;
+        int64_t ns;
+    } rows[] = {{"resolution", is.monotonic}, {"resolution_realtime", is.realtime}};
+    for (int i = 0; i < 2; i++)
+        if (rows[i].ns != RP_NO_INTEGER)
+            rp_put_int(p->out, rows[i].name, rows[i].ns, "clock_getres(2)", "ns");
         else
-            rp_put_absent(p->out, names[i][0], "clock_getres(2)");
-    }
+            rp_put_absent(p->out, rows[i].name, "clock_getres(2)");
 }
 
 /* The state of the kernel's clock discipline; {"denied": true} where a container may not read it. */
@@ -50,24 +53,25 @@ static json_t *ask_discipline(const struct rp_probe *p, const char *arg)
 static void put_discipline(struct rp_probe *p)
 {
     static const char source[] = "adjtimex(2)";
-    static const char *const numbers[][3] = {{"offset", "offset", "s"},
-                                             {"error_max", "error_max", "s"},
-                                             {"error_estimated", "error_estimated", "s"},
-                                             {"rate_correction", "rate", "ppm"}};
     RP_JSON *answer = rp_probe_query(p, "clock_discipline", NULL, ask_discipline);
-    enum rp_state unknown = json_is_true(json_object_get(answer, "denied")) ? RP_STATE_DENIED : RP_STATE_ABSENT;
-    json_t *synchronized = json_object_get(answer, "synchronized");
-    if (json_is_boolean(synchronized))
-        rp_put_str(p->out, "synchronized", json_is_true(synchronized) ? "yes" : "no", source);
+    RP_READ(discipline_answer, is, answer);
+    const struct {
+        const char *name, *unit;
+        double value;
+    } numbers[] = {{"offset", "s", is.offset},
+                   {"error_max", "s", is.error_max},
+                   {"error_estimated", "s", is.error_estimated},
+                   {"rate_correction", "ppm", is.rate}};
+    const enum rp_state unknown = is.denied ? RP_STATE_DENIED : RP_STATE_ABSENT;
+    if (is.synchronized >= 0)
+        rp_put_str(p->out, "synchronized", is.synchronized ? "yes" : "no", source);
     else
         rp_put(p->out, "synchronized", unknown, NULL, source, NULL, NULL);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        json_t *n = json_object_get(answer, numbers[i][1]);
-        if (json_is_number(n))
-            rp_put_real(p->out, numbers[i][0], json_number_value(n), source, numbers[i][2]);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!isnan(numbers[i].value))
+            rp_put_real(p->out, numbers[i].name, numbers[i].value, source, numbers[i].unit);
         else
-            rp_put(p->out, numbers[i][0], unknown, NULL, source, numbers[i][2], NULL);
-    }
+            rp_put(p->out, numbers[i].name, unknown, NULL, source, numbers[i].unit, NULL);
 }
 
 /* Time services, by their files in /run; a container sees those of the host only if it shares /run. */

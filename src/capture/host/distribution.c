@@ -40,13 +40,10 @@ static json_t *ask_libc(const struct rp_probe *p, const char *arg)
 static void put_libc(struct rp_probe *p)
 {
     RP_JSON *answer = rp_probe_query_files(p, "libc", ask_libc);
-    static const char *const names[][2] = {{"libc", "version"}, {"libc_package", "package"}};
-    const char *path = json_string_value(json_object_get(answer, "path"));
-    for (int i = 0; i < 2; i++) {
-        const char *v = json_string_value(json_object_get(answer, names[i][1]));
-        int known = path && *path;
-        rp_put_str(p->out, names[i][0], known ? v : NULL, known ? path : "libc.so.6");
-    }
+    RP_READ(libc_answer, is, answer);
+    const int known = is.path && *is.path;
+    rp_put_str(p->out, "libc", known ? is.version : NULL, known ? is.path : "libc.so.6");
+    rp_put_str(p->out, "libc_package", known ? is.package : NULL, known ? is.path : "libc.so.6");
 }
 
 void rp_probe_distribution(struct rp_probe *p)

@@ -33,17 +33,15 @@ static json_t *ask_digest(const struct rp_probe *p, const char *path)
 static void put_digest(struct rp_probe *p)
 {
     RP_JSON *answer = rp_probe_query(p, "file", self, ask_digest);
-    const char *hex = json_string_value(json_object_get(answer, "sha256"));
-    const json_t *size = json_object_get(answer, "size"), *said = json_object_get(answer, "detail");
-    if (hex && rp_is_sha256(hex) && json_integer_value(size) > 0) {
-        rp_put_str(p->out, "sha256", hex, self);
-        rp_put_int(p->out, "size", json_integer_value(size), self, "B");
+    RP_READ(digest_answer, is, answer);
+    if (is.sha256 && rp_is_sha256(is.sha256) && is.size > 0) {
+        rp_put_str(p->out, "sha256", is.sha256, self);
+        rp_put_int(p->out, "size", is.size, self, "B");
         return;
     }
-    enum rp_state state =
-        answer ? rp_state_named(json_string_value(json_object_get(answer, "state"))) : RP_STATE_ABSENT;
+    enum rp_state state = answer ? rp_state_named(is.state) : RP_STATE_ABSENT;
     state = state == RP_STATE_OK ? RP_STATE_ERROR : state;
-    const char *detail = rp_is_line(said) && json_string_length(said) ? json_string_value(said) : NULL;
+    const char *detail = rp_is_line(is.detail) && json_string_length(is.detail) ? json_string_value(is.detail) : NULL;
     detail = state != RP_STATE_ERROR ? NULL : detail ? detail : "not a digest";
     rp_put(p->out, "sha256", state, NULL, self, NULL, detail);
     rp_put(p->out, "size", state, NULL, self, "B", detail);

@@ -20,7 +20,7 @@ static void put_distinct(struct rp_probe *p, const struct rp_dirlist *policies, 
             continue;
         rp_put_line(p, one, "value", RP_FORMAT(path, CPUFREQ "/%s/%s", policies->name[i], file));
         last = json_object_get(one, "value");
-        const char *v = json_string_value(json_object_get(last, "value"));
+        const char *v = json_string_value(rp_leaf(last).value);
         if (v && !json_object_get(seen, v)) {
             rp_buf_printf(&words, "%s%s", words.size ? ", " : "", v);
             json_object_set_new(seen, v, json_true());

@@ -184,8 +184,7 @@ static void put_release(struct rp_probe *p)
     const char *name;
     json_t *value;
     json_object_foreach (u, name, value) {
-        const char *state = json_string_value(json_object_get(json_object_get(p->out, name), "state"));
-        if (state && strcmp(state, "absent") == 0 && json_is_string(value))
+        if (rp_leaf(json_object_get(p->out, name)).kind == RP_LEAF_ABSENT && json_is_string(value))
             rp_put_str(p->out, name, json_string_value(value), "uname(2)");
     }
 }

@@ -39,8 +39,9 @@ static void put_firmware(const struct rp_probe *p, json_t *obj, const char *show
 {
     static const char source[] = "ioctl(2): ETHTOOL_GDRVINFO";
     RP_JSON *answer = rp_probe_query_as(p, "ethtool", rp_interface_real(shown), shown, ask_driver);
-    const char *firmware = json_string_value(json_object_get(answer, "firmware"));
-    rp_put_str(obj, "firmware", firmware && *firmware && strcmp(firmware, "N/A") != 0 ? firmware : NULL, source);
+    RP_READ(driver_answer, is, answer);
+    const char *firmware = rp_text_or_empty(is.firmware);
+    rp_put_str(obj, "firmware", *firmware && strcmp(firmware, "N/A") != 0 ? firmware : NULL, source);
 }
 
 /* The rest of the file names the interface. */

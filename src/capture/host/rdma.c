@@ -17,7 +17,7 @@ static void put_word(const struct rp_probe *p, json_t *obj, const char *name, co
     json_t *one = json_object();
     rp_put_line(p, one, name, path);
     json_t *leaf = json_object_get(one, name);
-    const char *text = json_string_value(json_object_get(leaf, "value")), *colon = text ? strstr(text, ": ") : NULL;
+    const char *text = json_string_value(rp_leaf(leaf).value), *colon = text ? strstr(text, ": ") : NULL;
     if (colon)
         rp_put_str(obj, name, colon + 2, path);
     else
@@ -98,7 +98,7 @@ static void put_device(const struct rp_probe *p, json_t *group, const char *show
 
     put_interfaces(p, obj, rp_join(path, dir, "device/net"));
     rp_put_each(p, obj, "ports", rp_join(path, dir, "ports"), "", MAX_PORTS, put_port);
-    if (json_object_get(json_object_get(obj, "ports"), "state")) /* a device without ports has an empty group */
+    if (!rp_group(obj, "ports")) /* a device without ports has an empty group */
         json_object_set_new(obj, "ports", json_object());
     json_object_set_new(group, shown, obj);
 }
@@ -133,7 +133,7 @@ void rp_probe_rdma(struct rp_probe *p)
 {
     put_devices(p);
     json_t *devices = json_object_get(p->out, "devices");
-    if (json_object_get(devices, "state")) /* they could not be listed */
+    if (rp_leaf(devices).kind != RP_LEAF_GROUP) /* they could not be listed */
         json_object_set(p->out, "count", devices);
     else
         rp_put_int(p->out, "count", (int64_t)json_object_size(devices), IB, NULL);

@@ -202,16 +202,19 @@ static void put_place(struct rp_probe *p, const char *name)
     static const char *const from_mount[] = {"mount_point",        "mounted_part", "filesystem", "options",
                                              "filesystem_options", "source",       "device",     "disks",
                                              "rotational"};
-    static const char *const from_call[][2] = {{"total", "B"}, {"free", "B"}, {"files_free", "files"}};
     RP_JSON *answer = rp_probe_query(p, "place", name, query_filesystem);
+    RP_READ(space_answer, is, answer);
+    const struct {
+        const char *name, *unit;
+        int64_t n;
+    } from_call[] = {{"total", "B", is.total}, {"free", "B", is.free}, {"files_free", "files", is.files_free}};
     RP_MOUNTS mounts;
     rp_mounts_read(&mounts, p);
     json_t *obj = json_object();
-    const char *path = json_string_value(json_object_get(answer, "path"));
     char shown[PATH_MAX];
-    if (path)
-        rp_hide_path(p, path, shown); /* records of older versions show more */
-    const struct rp_mount *m = path ? rp_mounts_holding(&mounts, shown) : NULL;
+    if (is.path)
+        rp_hide_path(p, is.path, shown); /* records of older versions show more */
+    const struct rp_mount *m = is.path ? rp_mounts_holding(&mounts, shown) : NULL;
     if (m) {
         const char *const values[] = {m->point, m->root, m->type, m->options, m->super, m->source};
         for (int i = 0; i < 6; i++)
@@ -220,13 +223,11 @@ static void put_place(struct rp_probe *p, const char *name)
     } else
         for (size_t i = 0; i < sizeof from_mount / sizeof *from_mount; i++)
             rp_put_state(obj, from_mount[i], &mounts.text);
-    for (int i = 0; i < 3; i++) {
-        json_t *n = json_object_get(answer, from_call[i][0]);
-        if (json_is_integer(n) && json_integer_value(n) >= 0)
-            rp_put_int(obj, from_call[i][0], json_integer_value(n), "statvfs(3)", from_call[i][1]);
+    for (int i = 0; i < 3; i++)
+        if (from_call[i].n >= 0)
+            rp_put_int(obj, from_call[i].name, from_call[i].n, "statvfs(3)", from_call[i].unit);
         else
-            rp_put_absent(obj, from_call[i][0], "statvfs(3)");
-    }
+            rp_put_absent(obj, from_call[i].name, "statvfs(3)");
     json_object_set_new(p->out, name, obj);
 }
 

@@ -226,31 +226,27 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
 /* The answer may come from an untrusted record. */
 static void put_library(json_t *all, const json_t *answer)
 {
-    static const char *const facts[][2] = {{"path", "the loader's directories, CUDA toolkits, Python packages"},
-                                           {"found_by", "the loader's directories, CUDA toolkits, Python packages"},
-                                           {"version", NULL},
-                                           {"build_id", "NT_GNU_BUILD_ID of the file"}};
+    static const char places[] = "the loader's directories, CUDA toolkits, Python packages";
+    RP_READ(library_answer, is, answer);
+    const char *from = rp_text_or_empty(is.version_from);
     char key[80];
-    const char *file = json_string_value(json_object_get(answer, "file")),
-               *from = json_string_value(json_object_get(answer, "version_from"));
-    if (!file || strlen(file) > 60 || strncmp(file, "lib", 3) != 0)
+    if (!is.file || strlen(is.file) > 60 || strncmp(is.file, "lib", 3) != 0)
         return;
-    snprintf(key, sizeof key, "%s", file);
+    snprintf(key, sizeof key, "%s", is.file);
     for (int i = 2; json_object_get(all, key); i++) /* further copies, in the order of the search */
-        snprintf(key, sizeof key, "%s#%d", file, i);
-    json_t *obj = json_object(), *size = json_object_get(answer, "size"), *sum = json_object_get(answer, "sha256");
-    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-        rp_put_str(obj, facts[i][0], json_string_value(json_object_get(answer, facts[i][0])),
-                   facts[i][1]     ? facts[i][1]
-                   : from && *from ? from
-                                   : "name of the file");
-    if (json_is_integer(size))
-        rp_put_int(obj, "size", json_integer_value(size), "fstat(2)", "B");
+        snprintf(key, sizeof key, "%s#%d", is.file, i);
+    json_t *obj = json_object();
+    rp_put_str(obj, "path", is.path, places);
+    rp_put_str(obj, "found_by", is.found_by, places);
+    rp_put_str(obj, "version", is.version, *from ? from : "name of the file");
+    rp_put_str(obj, "build_id", is.build_id, "NT_GNU_BUILD_ID of the file");
+    if (is.size != RP_NO_INTEGER)
+        rp_put_int(obj, "size", is.size, "fstat(2)", "B");
     else
         rp_put_absent(obj, "size", "fstat(2)");
     /* large files are hashed with --digests only; a value that was not captured is not absent */
-    if (json_is_string(sum))
-        rp_put_str(obj, "sha256", json_string_value(sum), "bytes of the file");
+    if (is.sha256)
+        rp_put_str(obj, "sha256", is.sha256, "bytes of the file");
     json_object_set_new(all, key, obj);
 }
 

@@ -48,7 +48,7 @@ static json_t *ask_worker(struct rp_process *w, const char *question, int limit_
         if (!answer.probe || strcmp(answer.probe, question) != 0 || !json_is_object(answer.values))
             return rp_fail_null(err, RP_MALFORMED, "the GPU worker gave no answer to '%s' but something else",
                                 question);
-        return json_incref(values);
+        return json_incref(answer.values);
     }
     if (rp_interrupted())
         return rp_fail_null(err, RP_INTERRUPTED, "interrupted while the GPU worker looked for '%s'", question);

@@ -80,7 +80,7 @@ static int check_largest(const struct rp_verify_state *s, const struct rp_device
     struct rp_plan plan;
     const struct rp_plan_facts *is = &s->run.facts->plan;
     const int64_t batch = is->max_batch, available = is->available_bytes;
-    const json_t *probes = json_object_get(s->run.node[0].before, "probes");
+    const json_t *probes = rp_group(s->run.node[0].before, "probes");
     double total = NAN;
     const int known = rp_known_number(probes, "memory.total", &total) == 0;
     if (available == RP_NO_INTEGER || batch == RP_NO_INTEGER) {

@@ -11,7 +11,7 @@
 
 static const json_t *probes(const json_t *capture)
 {
-    return json_object_get(capture, "probes");
+    return rp_group(capture, "probes");
 }
 
 /* A capture has every probe and every value of capture/leaves.def: which builds wrote other ones is decided by its
@@ -34,11 +34,11 @@ static int check_leaves(const json_t *capture, const char *member, struct rp_err
 #undef KNOWN
     };
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        if (!json_is_object(json_object_get(probes(capture), groups[i])))
+        if (!rp_group(probes(capture), groups[i]))
             return rp_fail(err, RP_MISMATCH, "%s has no probe '%s', which every capture of repro-env/1 has", member,
                            groups[i]);
     for (size_t i = 0; i < sizeof leaves / sizeof *leaves; i++)
-        if (!json_is_string(json_object_get(rp_value_at(probes(capture), leaves[i].name), "state")))
+        if (!*rp_leaf(rp_value_at(probes(capture), leaves[i].name)).state)
             return rp_fail(err, RP_MISMATCH,
                            "%s has no value '%s', known or not, which every capture of repro-env/1 has", member,
                            leaves[i].name);
@@ -74,8 +74,7 @@ static int check_constants(const struct rp_captures *of, int *known, struct rp_e
 static int check_uptime(const struct rp_captures *of, int *known, struct rp_err *err)
 {
     double from, to;
-    const double wall = rp_wall_time(rp_json_text_at(of->after, "captured_at")) -
-                        rp_wall_time(rp_json_text_at(of->before, "captured_at"));
+    const double wall = rp_captured_at(of->after) - rp_captured_at(of->before);
     if (rp_known_number(probes(of->before), "kernel.uptime", &from) < 0 ||
         rp_known_number(probes(of->after), "kernel.uptime", &to) < 0)
         return 0;

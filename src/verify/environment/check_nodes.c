@@ -14,7 +14,7 @@
 
 static const json_t *probes_of(const struct rp_run *r, int node, int after)
 {
-    return json_object_get(rp_run_capture(r, node, after), "probes");
+    return rp_group(rp_run_capture(r, node, after), "probes");
 }
 
 /* The first process on that node, whose clock is known, or NULL. */
@@ -38,7 +38,7 @@ static int check_times(const struct rp_run *r, int node, struct rp_err *err)
         const json_t *c = rp_run_capture(r, node, after);
         if (!c)
             continue;
-        const double at = rp_wall_time(rp_json_text_at(c, "captured_at")) - ahead;
+        const double at = rp_captured_at(c) - ahead;
         if (!(at > start - CLOCKS_S && at < end + CLOCKS_S))
             return rp_fail(err, RP_MISMATCH,
                            "env/node%d.%s.json was not captured during the run: %.0f s from its start by "

@@ -99,8 +99,7 @@ int rp_verify_wall_times(const struct rp_verify_state *s, double *end, struct rp
     const struct rp_facts *f = s->run.facts;
     const double start = rp_wall_time(f->started_at), now = (double)rp_wall_ns() / 1e9,
                  stamped = (double)s->v->stamped_ns / 1e9;
-    const double before = rp_wall_time(rp_json_text_at(s->run.node[0].before, "captured_at")),
-                 after = rp_wall_time(rp_json_text_at(s->run.node[0].after, "captured_at"));
+    const double before = rp_captured_at(s->run.node[0].before), after = rp_captured_at(s->run.node[0].after);
     *end = rp_wall_time(f->ended_at);
     if (isnan(start) || isnan(*end) || isnan(before) || isnan(after))
         return rp_fail(err, RP_MISMATCH, "a date in facts.json or a capture does not exist");

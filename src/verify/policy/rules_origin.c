@@ -162,13 +162,14 @@ void rp_rule_clean_tree(const struct rp_verify_state *s, struct rp_answer *a)
     }
     rp_answer(a, 1, "built from a clean tree, by the signer's own account");
     for (int node = 0; node < s->run.nodes; node++) {
-        json_t *all = json_object_get(json_object_get(s->run.node[node].before, "probes"), "git"), *values;
+        const json_t *all = rp_group(s->run.node[node].before, "probes.git");
+        json_t *values;
         char where[RP_WHO] = "";
         rp_run_node_text(where, &s->run, " on ", node, "");
-        json_object_foreach(all, name, values)
+        json_object_foreach((json_t *)all, name, values)
             if (check_repository(name, where, values, a) < 0)
                 return;
-        if (!json_object_get(all, "workdir")) {
+        if (!rp_value_at(all, "workdir")) {
             rp_answer(a, 0, "unknown: the working directory was not captured%s", where);
             return;
         }
