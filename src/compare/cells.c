@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
+#include "compare/compare.h"
 #include "report/figure.h"
 #include "run/run.h"
 
@@ -157,13 +158,15 @@ static char *over_one_device(const struct rp_line *c)
 
 static char *against_of(const struct rp_line *c)
 {
-    return json_object_get(c->entry, "base") ? rp_asprintf("%lld", rp_json_integer_at(c->entry, "base") + 1) : NULL;
+    RP_READ(scaling_entry, is, c->entry);
+    return is.devices > 0 ? rp_asprintf("%lld", (long long)is.base + 1) : NULL; /* else it has no place in a series */
 }
 
 /* Of a step over all devices, and how it follows their number. */
 static char *global_batch_scaling_of(const struct rp_line *c)
 {
-    const char *how = rp_json_text_at(c->entry, "global_batch");
+    RP_READ(scaling_entry, is, c->entry);
+    const char *how = rp_text_or_empty(is.global_batch);
     if (c->row->global_batch <= 0)
         return NULL;
     return rp_asprintf("%lld%s%s", (long long)c->row->global_batch, *how ? ", " : "", how);
@@ -171,35 +174,33 @@ static char *global_batch_scaling_of(const struct rp_line *c)
 
 static char *ratio_interval_of(const struct rp_line *c)
 {
-    double low = rp_json_number_at(c->entry, "ratio/low"), high = rp_json_number_at(c->entry, "ratio/high");
+    RP_READ(pair, is, c->entry);
     char a[32], b[32];
-    if (isnan(low))
-        return c->entry && *rp_json_text_at(c->entry, "ratio/no_interval") ? rp_strdup("no samples") : NULL;
-    return rp_asprintf("%s to %s", rp_result_figure(a, low, 0), rp_result_figure(b, high, 0));
+    if (!is.ratio || isnan(is.ratio->low))
+        return is.ratio && is.ratio->no_interval ? rp_strdup("no samples") : NULL;
+    return rp_asprintf("%s to %s", rp_result_figure(a, is.ratio->low, 0), rp_result_figure(b, is.ratio->high, 0));
 }
 
 /* "batch per device, data", "none"; of the first result, which has no pair, nothing */
 static char *confounders_of(const struct rp_line *c)
 {
     RP_BUF text = {0};
-    const json_t *list = json_object_get(c->entry, "confounders");
-    size_t n = json_array_size(list);
-    for (size_t i = 0; i < n; i++)
-        rp_buf_printf(&text, "%s%s", i ? ", " : "", rp_json_text_at(json_array_get(list, i), "name"));
-    return n ? rp_buf_take(&text) : list ? rp_strdup("none") : NULL;
+    RP_READ(pair, is, c->entry);
+    for (int64_t i = 0; i < is.confounders_n; i++)
+        rp_buf_printf(&text, "%s%s", i ? ", " : "", is.confounders[i].name);
+    return text.size ? rp_buf_take(&text) : is.confounders ? rp_strdup("none") : NULL;
 }
 
 /* "large: hardware +7": the first of the largest effect, and how many others; "none"; of the first result nothing. */
 static char *gravest_of(const struct rp_line *c)
 {
-    const json_t *list = json_object_get(c->entry, "confounders"), *first = json_array_get(list, 0);
-    const size_t n = json_array_size(list);
+    RP_READ(pair, is, c->entry);
     char more[32] = "";
-    if (!n)
-        return list ? rp_strdup("none") : NULL;
-    if (n > 1)
-        RP_FORMAT(more, " +%zu", n - 1);
-    return rp_asprintf("%s: %.24s%s", rp_json_text_at(first, "effect"), rp_json_text_at(first, "name"), more);
+    if (!is.confounders_n)
+        return is.confounders ? rp_strdup("none") : NULL;
+    if (is.confounders_n > 1)
+        RP_FORMAT(more, " +%lld", (long long)is.confounders_n - 1);
+    return rp_asprintf("%s: %.24s%s", is.confounders[0].effect, is.confounders[0].name, more);
 }
 
 /* Of a bundle its file: many have the same framework. */
@@ -323,7 +324,7 @@ static char *text_of(const struct rp_line *line, const char *word, const char *f
         return NULL;
     if (!strchr(word, '.'))
         return text_of_word(line, word, form);
-    value = rp_value_at(json_object_get(line->row->environment, "probes"), word);
+    value = rp_value_at(rp_group(line->row->environment, "probes"), word);
     return rp_form(&text, value, "u") == 0 ? rp_buf_take(&text) : NULL;
 }
 
@@ -440,7 +441,7 @@ void rp_layout_varying(struct rp_doc *d, enum rp_layout_table table, const struc
 
 void rp_layout_turned(struct rp_doc *d, enum rp_layout_table table, const struct rp_line *line)
 {
-    const json_t *probes = json_object_get(line->row->environment, "probes");
+    const json_t *probes = rp_group(line->row->environment, "probes");
     struct layout_column c;
     for (const char *at = NULL; next_column(&c, &at, table);) {
         RP_FREE char *text = text_of(line, c.word, c.form);

@@ -222,17 +222,11 @@ static struct rounded rounded_json(const json_t *v, int digits)
 
 static int64_t whole_number(const json_t *v)
 {
-    return json_is_integer(v) ? json_integer_value(v) : -1;
-}
-
-static int take_history(struct rp_import_source *src, struct hf_trainer *s, const json_t *history, struct rp_err *err)
-{
-    size_t i;
-    json_t *entry;
     int64_t last = -1;
-    json_array_foreach((json_t *)history, i, entry) {
-        int64_t step = whole_number(json_object_get(entry, "step"));
-        double evaluation = rp_tagged_real(json_object_get(entry, "eval_runtime"));
+    for (int64_t i = 0; i < is->log_history_n; i++) {
+        const struct rp_hf_entry *entry = &is->log_history[i];
+        const int64_t step = entry->step == RP_NO_INTEGER ? -1 : entry->step;
+        const double evaluation = rp_tagged_real(entry->eval_runtime);
         if (step >= 0 && step < last)
             return rp_fail(err, RP_MALFORMED,
                            "%s: log_history falls from step %" PRId64 " to %" PRId64 ": it is of two trainings",
@@ -240,10 +234,10 @@ static int take_history(struct rp_import_source *src, struct hf_trainer *s, cons
         last = step >= 0 ? step : last;
         if (evaluation > 0 && !s->end.line)
             s->evaluation += evaluation;
-        struct ending e = {.runtime = rounded_json(json_object_get(entry, "train_runtime"), 4),
-                           .samples = rounded_json(json_object_get(entry, "train_samples_per_second"), 3),
-                           .steps = rounded_json(json_object_get(entry, "train_steps_per_second"), 3),
-                           .epoch = rounded_json(json_object_get(entry, "epoch"), 2),
+        struct ending e = {.runtime = rounded_json(entry->train_runtime, 4),
+                           .samples = rounded_json(entry->train_samples_per_second, 3),
+                           .steps = rounded_json(entry->train_steps_per_second, 3),
+                           .epoch = rounded_json(entry->epoch, 2),
                            .line = s->json_line,
                            .done = step};
         if (e.runtime.v > 0 && e.samples.v > 0 && e.runtime.v < 1e9 && e.samples.v < 1e12 && !(e.steps.v <= 0) &&
@@ -259,21 +253,19 @@ static int read_json(struct rp_import_source *src, struct hf_trainer *s, struct 
     RP_JSON *json = rp_json_parse_most(s->json.data, s->json.size, JSON_VALUES, src->lines.name, err);
     if (!json)
         return -1;
-    const json_t *history = json_object_get(json, "log_history");
-    if (!json_is_array(history))
+    RP_READ(hf_state, is, json);
+    if (!is.log_history)
         return rp_fail(err, RP_MALFORMED, "%s: the JSON has no log_history; is it trainer_state.json?",
                        src->lines.name);
-    if (take_history(src, s, history, err) < 0)
+    if (take_history(src, s, &is, err) < 0)
         return -1;
-    int64_t max = whole_number(json_object_get(json, "max_steps")),
-            global = whole_number(json_object_get(json, "global_step"));
-    if (s->end.line && max > 0) {
-        s->end.header.value[STEPS] = max;
+    if (s->end.line && is.max_steps > 0) {
+        s->end.header.value[STEPS] = is.max_steps;
         s->end.header.line[STEPS] = s->end.line;
     }
-    if (s->end.line && s->end.done >= 0 && global >= 0 && s->end.done != global)
+    if (s->end.line && s->end.done >= 0 && is.global_step >= 0 && s->end.done != is.global_step)
         return rp_fail(err, RP_MALFORMED, "%s: global_step is %" PRId64 ", but the training ends at step %" PRId64,
-                       src->lines.name, global, s->end.done);
+                       src->lines.name, is.global_step, s->end.done);
     return 0;
 }
 

@@ -212,11 +212,10 @@ static void put_score(json_t *row, struct rp_buf *note, const struct rp_imported
     const char *failed = NULL, *unclear = NULL;
     int n = 0, unclear_runs = 0;
     for (int i = 0; i < rule->runs; i++) {
-        const double minutes = rp_json_number_at(run_of(run[i]), "minutes");
-        const char *status = rp_json_text_at(run_of(run[i]), "status");
-        if (minutes > 0) {
-            t[n++] = (struct timed){minutes, leaf_of(run[i]->file)};
-        } else if (*status && strcmp(status, "success") != 0) {
+        RP_READ(mlperf_said, is, run_of(run[i]));
+        if (is.minutes > 0) {
+            t[n++] = (struct timed){is.minutes, leaf_of(run[i]->file)};
+        } else if (*rp_text_or_empty(is.status) && strcmp(is.status, "success") != 0) {
             failed = leaf_of(run[i]->file);
         } else {
             unclear = leaf_of(run[i]->file);
@@ -241,9 +240,10 @@ static void put_score(json_t *row, struct rp_buf *note, const struct rp_imported
 
 void rp_mlperf_merge(json_t *row, struct rp_buf *note, const struct rp_imported *const *run, int n)
 {
-    const char *benchmark = rp_json_text_at(run_of(run[0]), "benchmark");
+    RP_READ(mlperf_said, first, run_of(run[0]));
+    const char *benchmark = rp_text_or_empty(first.benchmark);
     const struct rule *rule = rule_of(benchmark);
-    if (!*benchmark || (n == 1 && !json_object_get(run_of(run[0]), "minutes")))
+    if (!*benchmark || (n == 1 && isnan(first.minutes)))
         return;
     if (n > 1)
         json_object_del(row, "time_to_train_min");
@@ -368,12 +368,12 @@ static int find_copies(const struct rp_import *im, struct rp_err *err)
     for (int i = 1; i < im->n; i++)
         for (int k = 0; k < i; k++) {
             const struct rp_imported *a = &im->draft[k], *b = &im->draft[i];
-            const json_t *x = run_of(a), *y = run_of(b);
-            if (!rp_same_text(a->same, b->same) || !json_object_get(x, "started_ms") ||
-                !json_equal(json_object_get(x, "started_ms"), json_object_get(y, "started_ms")))
+            RP_READ(mlperf_said, x, run_of(a));
+            RP_READ(mlperf_said, y, run_of(b));
+            if (!rp_same_text(a->same, b->same) || x.started_ms == RP_NO_INTEGER || x.started_ms != y.started_ms)
                 continue;
             return rp_fail(err, RP_USAGE, "'%s' and '%s' are the same run: both have the run_start of %lld", a->file,
-                           b->file, rp_json_integer_at(x, "started_ms"));
+                           b->file, (long long)x.started_ms);
         }
     return 0;
 }
@@ -393,11 +393,9 @@ int rp_mlperf_finish(struct rp_import *im, struct rp_err *err)
         if (!name)
             return rp_fail(err, RP_USAGE, "'%s': no description of its system: add systems/%.*s.json", d->file,
                            folder_of(d).name_n, folder_of(d).name);
-        struct rp_mlperf_system system;
         RP_FREE char *file = rp_asprintf("%s.json", name);
-        rp_object_read(&system, &rp_type_mlperf_system, json_object_get(im->systems, name));
+        RP_READ(mlperf_system, system, json_object_get(im->systems, name));
         rp_mlperf_system(d, &system, 0, file);
-        rp_object_fini(&system, &rp_type_mlperf_system);
     }
     return 0;
 }

@@ -66,9 +66,8 @@ int rp_challenge_make(struct rp_buf *out, const char *note, int64_t parts, const
     return rp_dsse_seal(out, payload.data, payload.size, key, err);
 }
 
-static int copy_text(char *out, size_t size, const json_t *j, const char *path, struct rp_err *err)
+static int copy_text(char *out, size_t size, const char *text, const char *path, struct rp_err *err)
 {
-    const char *text = json_string_value(rp_json_at(j, path));
     if (!text || strlen(text) >= size)
         return rp_fail(err, RP_MALFORMED, "challenge: %s is missing or too long", path);
     snprintf(out, size, "%s", text);
@@ -83,17 +82,20 @@ static int read_payload(struct challenge_text *t, const struct rp_buf *payload, 
     RP_JSON *j = rp_json_parse(payload->data, payload->size, "challenge", err);
     if (!j)
         return -1;
-    if (strcmp(rp_json_text_at(j, "predicateType"), RP_CHALLENGE_TYPE) != 0)
+    RP_READ(statement_document, is, j);
+    if (!rp_same_text(is.predicateType, RP_CHALLENGE_TYPE))
         return rp_fail(err, RP_MALFORMED,
                        "this envelope is not a challenge: its predicateType is '%.60s', expected '%s'",
-                       rp_json_text_at(j, "predicateType"), RP_CHALLENGE_TYPE);
-    if (copy_text(t->nonce, sizeof t->nonce, j, "subject/0/digest/sha256", err) < 0 ||
-        copy_text(t->at, sizeof t->at, j, "predicate/at", err) < 0 ||
-        copy_text(t->program, sizeof t->program, j, "predicate/program", err) < 0 ||
-        copy_text(t->note, sizeof t->note, j, "predicate/note", err) < 0)
+                       rp_text_or_empty(is.predicateType), RP_CHALLENGE_TYPE);
+    const struct rp_statement_predicate *p = &is.predicate;
+    const char *nonce = is.subject_n ? is.subject[0].digest.sha256 : NULL;
+    if (copy_text(t->nonce, sizeof t->nonce, nonce, "subject/0/digest/sha256", err) < 0 ||
+        copy_text(t->at, sizeof t->at, p->at, "predicate/at", err) < 0 ||
+        copy_text(t->program, sizeof t->program, p->program, "predicate/program", err) < 0 ||
+        copy_text(t->note, sizeof t->note, p->note, "predicate/note", err) < 0)
         return -1;
-    t->parts = rp_json_integer_at(j, "predicate/parts");
-    rp_buf_puts(&t->pem, rp_json_text_at(j, "predicate/key"));
+    t->parts = p->parts;
+    rp_buf_puts(&t->pem, rp_text_or_empty(p->key));
     if (!rp_is_sha256(t->nonce) || !is_parts(t->parts) || rp_rfc3339_seconds(t->at) < 0 ||
         rp_rfc3339_seconds(t->at) > SECONDS_MAX || !is_note(t->note) ||
         rp_plain_size(t->program, strlen(t->program), 0) != strlen(t->program))

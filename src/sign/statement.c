@@ -3,20 +3,24 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RP_OBJECT_LIST "sign/statement.def"
+#include "base/object_tables.inc.h"
 
 #define VERSION 4 /* of run.json, as RP_PREDICATE_TYPE and RP_FIGURES_SCHEMA name it */
 
 /* 5 of "repro-run/5" or "urn:repro:run:5"; 0: it is not of a later version. */
-static long later_version(const json_t *j)
+static long later_version(const struct rp_statement_document *d)
 {
-    static const char *const names[][2] = {{"schema", "repro-run/"},
-                                           {"schema", "repro-facts/"},
-                                           {"predicate/schema", "repro-run/"},
-                                           {"predicateType", "urn:repro:run:"}};
+    const char *const names[][2] = {{d->schema, "repro-run/"},
+                                    {d->schema, "repro-facts/"},
+                                    {d->predicate.schema, "repro-run/"},
+                                    {d->predicateType, "urn:repro:run:"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *is = rp_json_text_at(j, names[i][0]);
+        const char *is = rp_text_or_empty(names[i][0]);
         const size_t n = strlen(names[i][1]);
         char *end;
         if (strncmp(is, names[i][1], n) != 0 || is[n] < '1' || is[n] > '9')
@@ -35,16 +39,16 @@ int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
     } old[] = {{"repro-run/1", "urn:repro:run:1", "6c88d78"},
                {"repro-run/2", "urn:repro:run:2", "95a6944"},
                {"repro-run/3", "urn:repro:run:3", "af4f365"}};
+    RP_READ(statement_document, is, j);
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
-        if (strcmp(rp_json_text_at(j, "schema"), old[i].schema) == 0 ||
-            strcmp(rp_json_text_at(j, "predicate/schema"), old[i].schema) == 0 ||
-            strcmp(rp_json_text_at(j, "predicateType"), old[i].type) == 0)
+        if (rp_same_text(is.schema, old[i].schema) || rp_same_text(is.predicate.schema, old[i].schema) ||
+            rp_same_text(is.predicateType, old[i].type))
             return rp_fail(
                 err, RP_VERSION,
                 "written by an older version of repro: %s is version %zu (%s), and this program reads version "
                 "%d; a program built from commit %s reads it",
                 what, i + 1, old[i].schema, VERSION, old[i].commit);
-    const long later = later_version(j);
+    const long later = later_version(&is);
     return later ? rp_fail(err, RP_VERSION,
                            "written by a newer version of repro: %s is version %ld, and this program reads version %d",
                            what, later, VERSION)

@@ -8,8 +8,12 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/object.h"
 
 #include <jansson.h>
+
+#define RP_OBJECT_LIST "sign/statement.def"
+#include "base/object_structs.inc.h"
 
 #define RP_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
 #define RP_PREDICATE_TYPE "urn:repro:run:4"

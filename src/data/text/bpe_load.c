@@ -1,10 +1,17 @@
 /* Readers of vocab.json and merges.txt, as GPT-2 was published, and of tokenizer.json of the tokenizers package. */
 #include "base/json.h"
+#include "base/object.h"
 #include "base/text.h"
 #include "data/text/bpe_table.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define RP_OBJECT_LIST "data/text/tokenizer.def"
+#include "base/object_structs.inc.h"
+#define RP_OBJECT_LIST "data/text/tokenizer.def"
+#include "base/object_tables.inc.h"
 
 #define FILE_MAX ((size_t)64 << 20)
 
@@ -219,55 +226,53 @@ struct rp_bpe *rp_bpe_load(const char *vocab, const char *merges, struct rp_err 
 }
 
 /* What would make other ids than bpe.c makes. */
-static int check_kind(const char *path, const json_t *j, struct rp_err *err)
+static int check_kind(const char *path, const struct rp_tokenizer *t, struct rp_err *err)
 {
-    const char *type = rp_json_text_at(j, "model/type"), *pre = rp_json_text_at(j, "pre_tokenizer/type");
-    const json_t *model = json_object_get(j, "model"), *normalizer = json_object_get(j, "normalizer");
+    const struct rp_tokenizer_model *model = &t->model;
+    const char *type = rp_text_or_empty(model->type);
     if (*type && strcmp(type, "BPE") != 0)
         return rp_fail(err, RP_MALFORMED, "'%s': model.type is '%s', expected BPE", path, excerpt_of(type));
-    if (!json_is_object(json_object_get(model, "vocab")) || !json_is_array(json_object_get(model, "merges")))
+    if (!json_is_object(model->vocab) || !json_is_array(model->merges))
         return rp_fail(err, RP_MALFORMED,
                        "'%s' has no model.vocab or no model.merges: it is not a tokenizer.json of a byte pair encoding",
                        path);
-    if (strcmp(pre, "ByteLevel") != 0 || json_is_true(rp_json_at(j, "pre_tokenizer/add_prefix_space")) ||
-        json_is_false(rp_json_at(j, "pre_tokenizer/use_regex")))
+    if (!rp_same_text(t->pre_tokenizer.type, "ByteLevel") || t->pre_tokenizer.add_prefix_space == 1 ||
+        t->pre_tokenizer.use_regex == 0)
         return rp_fail(err, RP_MALFORMED,
                        "'%s': pre_tokenizer is not ByteLevel with GPT-2's expression and without add_prefix_space; "
                        "tokenise the text with its own program, and train on data.format tokens",
                        path);
-    if (normalizer && !json_is_null(normalizer))
+    if (t->normalizer)
         return rp_fail(err, RP_MALFORMED,
                        "'%s' has a normalizer, GPT-2's has none; tokenise the text with its own program, and train on "
                        "data.format tokens",
                        path);
-    if (*rp_json_text_at(j, "model/continuing_subword_prefix") || *rp_json_text_at(j, "model/end_of_word_suffix") ||
-        json_is_true(json_object_get(model, "ignore_merges")) ||
-        json_number_value(json_object_get(model, "dropout")) > 0)
+    if (*rp_text_or_empty(model->continuing_subword_prefix) || *rp_text_or_empty(model->end_of_word_suffix) ||
+        model->ignore_merges || model->dropout > 0)
         return rp_fail(err, RP_MALFORMED,
                        "'%s': model has a prefix, a suffix, dropout or ignore_merges, GPT-2's has none of them", path);
     return 0;
 }
 
 /* Tokens that are not in model.vocab join it. Those that are not special would be found in texts. */
-static int add_tokens(struct loader *l, const json_t *added, struct rp_err *err)
+static int add_tokens(struct loader *l, const struct rp_tokenizer *t, struct rp_err *err)
 {
-    size_t i;
-    json_t *j;
-    json_array_foreach(added, i, j) {
-        const char *content = json_string_value(json_object_get(j, "content"));
-        const json_t *id = json_object_get(j, "id"), *known = content ? json_object_get(l->vocab, content) : NULL;
-        if (!content || !json_is_integer(id))
-            return rp_fail(err, RP_MALFORMED, "'%s': added_tokens, entry %zu (from 0) has no content or no id", l->file,
-                           i);
-        if (!json_is_true(json_object_get(j, "special")))
+    for (int64_t i = 0; i < t->added_tokens_n; i++) {
+        const struct rp_tokenizer_token *one = &t->added_tokens[i];
+        const char *content = one->content;
+        if (!content || one->id == RP_NO_INTEGER)
+            return rp_fail(err, RP_MALFORMED, "'%s': added_tokens, entry %lld (from 0) has no content or no id",
+                           l->file, (long long)i);
+        const json_t *known = json_object_get(l->vocab, content);
+        if (!one->special)
             return rp_fail(err, RP_MALFORMED,
                            "'%s': added token '%s' is not special, so texts would be searched for it, which is not "
                            "supported",
                            l->file, excerpt_of(content));
-        if (known && !json_equal(known, id))
+        if (known && !(json_is_integer(known) && json_integer_value(known) == one->id))
             return rp_fail(err, RP_MALFORMED, "'%s': added token '%s' has the id %lld, in model.vocab it has another",
-                           l->file, excerpt_of(content), (long long)json_integer_value(id));
-        json_object_set(l->vocab, content, json_object_get(j, "id"));
+                           l->file, excerpt_of(content), (long long)one->id);
+        json_object_set_new(l->vocab, content, json_integer((json_int_t)one->id));
     }
     return 0;
 }
@@ -275,12 +280,13 @@ static int add_tokens(struct loader *l, const json_t *added, struct rp_err *err)
 struct rp_bpe *rp_bpe_load_tokenizer(const char *path, struct rp_err *err)
 {
     RP_JSON *j = read_json(path, err);
-    if (!j || check_kind(path, j, err) < 0)
+    if (!j)
         return NULL;
-    json_t *model = json_object_get(j, "model");
-    struct loader l = {.b = rp_alloc(sizeof *l.b), .file = path, .vocab = json_object_get(model, "vocab")};
-    if (add_tokens(&l, json_object_get(j, "added_tokens"), err) < 0 || check_tokens(&l, err) < 0 ||
-        read_merge_list(&l, json_object_get(model, "merges"), err) < 0) {
+    RP_READ(tokenizer, t, j);
+    if (check_kind(path, &t, err) < 0)
+        return NULL;
+    struct loader l = {.b = rp_alloc(sizeof *l.b), .file = path, .vocab = t.model.vocab};
+    if (add_tokens(&l, &t, err) < 0 || check_tokens(&l, err) < 0 || read_merge_list(&l, t.model.merges, err) < 0) {
         rp_bpe_free(l.b);
         return NULL;
     }
