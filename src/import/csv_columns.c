@@ -128,7 +128,7 @@ int rp_columns_add(struct rp_columns *c, const char *name, int all)
 }
 
 /* Of several columns of one use one counts, unless they are of facts. */
-static void choose(struct rp_columns *c)
+static void choose_columns(struct rp_columns *c)
 {
     for (int i = 1; i < c->n; i++)
         for (int k = 0; k < i; k++) {
@@ -176,7 +176,7 @@ int rp_columns_settle(struct rp_columns *c, const char *where, struct rp_err *er
         if (c->column[i].use == RP_COLUMN_STEP && strcmp(c->column[i].name, "Step") == 0 && i + 1 < c->n &&
             *c->column[i + 1].run)
             c->column[i].rank = CALLS;
-    choose(c);
+    choose_columns(c);
     settle_monitor(c);
     const struct rp_column *duration = rp_columns_find(c, RP_COLUMN_DURATION);
     duration = duration ? duration : rp_columns_find(c, RP_COLUMN_DURATION_MS);

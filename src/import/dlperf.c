@@ -174,7 +174,7 @@ static double time_at_end(const char *line)
     return end && !*end && v > 1e8 ? v : NAN;
 }
 
-static int fits(const struct dialect *d, const char *line)
+static int is_step_of(const struct dialect *d, const char *line)
 {
     int64_t step;
     const char *at = strstr(line, d->has) ? rp_scan_after(line, d->step) : NULL;
@@ -209,13 +209,13 @@ static int dlperf_line(struct rp_import_source *src, void *state, char *line, si
     struct dlperf *s = state;
     (void)size;
     for (const struct dialect *d = dialects; !s->dialect && d->framework; d++)
-        if (fits(d, line)) {
+        if (is_step_of(d, line)) {
             s->dialect = d;
             src->window.from = src->opts->from >= 0 ? src->opts->from : d->from;
             src->window.to = src->opts->to >= 0 ? src->opts->to : d->to;
             src->window.skip_first = 0;
         }
-    if (s->dialect && fits(s->dialect, line))
+    if (s->dialect && is_step_of(s->dialect, line))
         return take_step(src, s, line, err);
     take_setting(&src->draft, line, src->lines.number);
     return 0;

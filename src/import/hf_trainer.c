@@ -91,7 +91,7 @@ static struct rounded value_of(const char *text, const char *key)
     return r;
 }
 
-static struct rounded product(struct rounded a, struct rounded b)
+static struct rounded multiply_rounded(struct rounded a, struct rounded b)
 {
     return (struct rounded){a.v * b.v, fabs(a.v) * b.half + fabs(b.v) * a.half};
 }
@@ -135,7 +135,7 @@ static int take_ending(struct rp_import_source *src, struct hf_trainer *s, struc
                 is_same_value(was->steps, e->steps);
     int close = fabs(was->runtime.v - e->runtime.v) <= SAME_RUN * was->runtime.v &&
                 is_same_value(was->epoch, e->epoch) &&
-                is_same_value(product(was->steps, was->runtime), product(e->steps, e->runtime));
+                is_same_value(multiply_rounded(was->steps, was->runtime), multiply_rounded(e->steps, e->runtime));
     if ((!equal && !close) || (was->done >= 0 && e->done >= 0 && was->done != e->done))
         return rp_lines_fail(&src->lines, err,
                              "this training took %.6g s, the one that ends in line %" PRId64
@@ -220,7 +220,8 @@ static struct rounded rounded_json(const json_t *v, int digits)
     return (struct rounded){rp_tagged_real(v), 0.5 * pow(10, -digits)};
 }
 
-static int64_t whole_number(const json_t *v)
+static int take_history(struct rp_import_source *src, struct hf_trainer *s, const struct rp_hf_state *is,
+                        struct rp_err *err)
 {
     int64_t last = -1;
     for (int64_t i = 0; i < is->log_history_n; i++) {
@@ -282,7 +283,7 @@ static void put_header(struct rp_imported *d, const struct header *h)
 /* Until transformers 4.5 train_samples_per_second was steps per second, and the only rate. */
 static int name_rates(struct ending *e, const char *name, struct rp_err *err)
 {
-    struct rounded all = product(e->samples, e->runtime);
+    struct rounded all = multiply_rounded(e->samples, e->runtime);
     int64_t planned = e->header.line[STEPS] ? e->header.value[STEPS] : -1;
     if (!isnan(e->steps.v))
         return 0;
@@ -300,7 +301,7 @@ static int name_rates(struct ending *e, const char *name, struct rp_err *err)
 /* The steps that were planned, and so counted by the rates of the log: as printed, else what these rates make. */
 static int find_planned(const struct ending *e, const char *name, int64_t *planned, struct rp_err *err)
 {
-    struct rounded all = product(e->steps, e->runtime);
+    struct rounded all = multiply_rounded(e->steps, e->runtime);
     *planned = e->header.line[STEPS]                                          ? e->header.value[STEPS]
                : e->done > 0 && fabs(all.v - (double)e->done) <= all.half + 1 ? e->done
                                                                               : (int64_t)llround(all.v);
@@ -334,7 +335,7 @@ static int check_epoch(const struct ending *e, const char *name, int64_t planned
 static int check_samples(struct rp_imported *d, const struct ending *e, const char *name, int64_t planned,
                          int64_t batch, struct rp_err *err)
 {
-    struct rounded all = product(e->samples, e->runtime);
+    struct rounded all = multiply_rounded(e->samples, e->runtime);
     const char *from = json_string_value(json_object_get(d->from, "global_batch"));
     double epochs = isnan(e->epoch.v) ? 1 : ceil(e->epoch.v) + 1, made = (double)planned * (double)batch;
     if (batch < 1 || isnan(all.v) || fabs(all.v - made) <= all.half + epochs * (double)batch)
@@ -391,7 +392,7 @@ static int put_figure(struct rp_import_source *src, struct hf_trainer *s, struct
         return rp_fail(err, RP_MALFORMED,
                        "%s: the log does not have the number of samples per step; add it with --set global_batch=N",
                        name);
-    double each = batch > 0 ? (double)batch : product(e->samples, e->runtime).v / (double)planned;
+    double each = batch > 0 ? (double)batch : multiply_rounded(e->samples, e->runtime).v / (double)planned;
     int as_printed =
         agree && done == planned && e->samples.v > 0 && (batch < 1 || e->samples.half < 1e-3 * e->samples.v);
     char text[80];

@@ -235,7 +235,7 @@ static void drop_differing(json_t *row, const struct rp_imported *const *run, in
 }
 
 /* Several runs as one row. */
-static json_t *merged(const struct rp_imported *const *run, int n)
+static json_t *merge_runs(const struct rp_imported *const *run, int n)
 {
     json_t *row = json_copy(run[0]->row), *links = json_array();
     for (int i = 0; i < n; i++)
@@ -273,7 +273,7 @@ static void shared_note(struct rp_buf *note, const struct rp_imported *const *ru
 
 static json_t *row_of(const struct rp_import *im, const struct rp_imported *const *run, int n)
 {
-    json_t *row = n > 1 ? merged(run, n) : json_copy(run[0]->row);
+    json_t *row = n > 1 ? merge_runs(run, n) : json_copy(run[0]->row);
     RP_BUF note = {0}, together = {0};
     if (im->importer->merge) {
         im->importer->merge(row, &together, run, n);
@@ -286,7 +286,7 @@ static json_t *row_of(const struct rp_import *im, const struct rp_imported *cons
     return row;
 }
 
-static json_t *evidence(const struct rp_imported *d)
+static json_t *describe_evidence(const struct rp_imported *d)
 {
     json_t *e =
         json_pack("{s:s, s:O, s:s*}", "file", d->file, "from", d->from, "note", d->note.size ? d->note.data : NULL);
@@ -315,7 +315,7 @@ json_t *rp_import_rows(const struct rp_import *im, json_t *figures)
     RP_FREE const struct rp_imported **run = rp_alloc((size_t)im->n * sizeof *run);
     find_repeats(im, of);
     for (int i = 0; i < im->n; i++)
-        json_array_append_new(figures, evidence(&im->draft[i]));
+        json_array_append_new(figures, describe_evidence(&im->draft[i]));
     for (int i = 0; i < im->n; i++) {
         int n = 0;
         if (of[i] != i)

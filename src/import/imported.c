@@ -169,7 +169,7 @@ void rp_imported_beside(struct rp_imported *d, const char *key, json_t *v)
 }
 
 /* The product of two positive numbers, or -1. */
-static int64_t product(int64_t a, int64_t b)
+static int64_t multiply_counts(int64_t a, int64_t b)
 {
     return a > 0 && b > 0 && a <= COUNT_MAX / b ? a * b : -1;
 }
@@ -180,11 +180,12 @@ void rp_imported_infer(struct rp_imported *d)
     init_draft(d);
     int64_t devices = rp_imported_get(d, "devices"), batch = rp_imported_get(d, "batch_per_device"),
             micro = rp_imported_get(d, "accumulation"), degree = rp_imported_get(d, "data_parallel");
-    if (devices < 0 && (devices = product(rp_imported_get(d, "nodes"), rp_imported_get(d, "gpus_per_node"))) > 0) {
+    if (devices < 0 &&
+        (devices = multiply_counts(rp_imported_get(d, "nodes"), rp_imported_get(d, "gpus_per_node"))) > 0) {
         json_object_set_new(d->row, "devices", json_integer(devices));
         json_object_set_new(d->from, "devices", json_string(how));
     }
-    int64_t all = product(product(batch, degree > 0 ? degree : devices), micro < 0 ? 1 : micro);
+    int64_t all = multiply_counts(multiply_counts(batch, degree > 0 ? degree : devices), micro < 0 ? 1 : micro);
     if (rp_imported_get(d, "global_batch") < 0 && all > 0) {
         json_object_set_new(d->row, "global_batch", json_integer(all));
         json_object_set_new(d->from, "global_batch", json_string(how));

@@ -320,7 +320,7 @@ struct result_folder {
     int name_n, within_n;
 };
 
-static const char *before(const char *from, const char *end)
+static const char *name_before(const char *from, const char *end)
 {
     while (end > from && end[-1] != '/')
         end--;
@@ -330,9 +330,9 @@ static const char *before(const char *from, const char *end)
 static struct result_folder folder_of(const struct rp_imported *d)
 {
     const char *path = d->same, *end = path + strcspn(path, "\n");
-    const char *benchmark = before(path, end), *name_end = benchmark > path ? benchmark - 1 : path,
-               *name = before(path, name_end);
-    const char *within_end = name > path ? name - 1 : path, *within = before(path, within_end);
+    const char *benchmark = name_before(path, end), *name_end = benchmark > path ? benchmark - 1 : path,
+               *name = name_before(path, name_end);
+    const char *within_end = name > path ? name - 1 : path, *within = name_before(path, within_end);
     return (struct result_folder){name, within, (int)(name_end - name), (int)(within_end - within)};
 }
 

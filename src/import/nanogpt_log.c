@@ -60,7 +60,7 @@ static void take_setting(struct nanogpt_log *s, const char *line, int64_t number
 }
 
 /* "491,520"; 0 where a group has not three digits */
-static int64_t grouped(const char *p)
+static int64_t read_grouped(const char *p)
 {
     int64_t v, all = 0;
     const char *end = rp_scan_count(p, &all);
@@ -76,7 +76,7 @@ static int64_t grouped(const char *p)
 
 static void take_tokens(struct rp_import_source *src, struct nanogpt_log *s, const char *text)
 {
-    int64_t tokens = grouped(text);
+    int64_t tokens = read_grouped(text);
     rp_printed_header(&s->printed, src);
     if (src->window.closed || tokens < 1)
         return;

@@ -51,7 +51,7 @@ const char *rp_scan_grouped(const char *p, int64_t *out)
 }
 
 /* n digits at *p, moved on; -1 where they are not. */
-static int digits(const char **p, int n)
+static int read_digits(const char **p, int n)
 {
     int v = 0;
     for (int i = 0; i < n; i++, (*p)++) {
@@ -65,8 +65,8 @@ static int digits(const char **p, int n)
 /* "14:29:13" with a fraction or without, at p. */
 static int clock_at(const char *p, double *seconds)
 {
-    int h = digits(&p, 2), m = h >= 0 && *p == ':' ? (p++, digits(&p, 2)) : -1,
-        s = m >= 0 && *p == ':' ? (p++, digits(&p, 2)) : -1;
+    int h = read_digits(&p, 2), m = h >= 0 && *p == ':' ? (p++, read_digits(&p, 2)) : -1,
+        s = m >= 0 && *p == ':' ? (p++, read_digits(&p, 2)) : -1;
     if (h < 0 || m < 0 || s < 0 || h > 23 || m > 59 || s > 60)
         return -1;
     double fraction = 0, unit = 0.1;
@@ -79,8 +79,8 @@ static int clock_at(const char *p, double *seconds)
 
 static int date_at(const char *p, double *seconds)
 {
-    int y = digits(&p, 4), m = y >= 1970 && *p == '-' ? (p++, digits(&p, 2)) : -1,
-        d = m >= 0 && *p == '-' ? (p++, digits(&p, 2)) : -1;
+    int y = read_digits(&p, 4), m = y >= 1970 && *p == '-' ? (p++, read_digits(&p, 2)) : -1,
+        d = m >= 0 && *p == '-' ? (p++, read_digits(&p, 2)) : -1;
     if (m < 1 || m > 12 || d < 1 || d > 31 || (*p != ' ' && *p != 'T') || clock_at(p + 1, seconds) < 0)
         return -1;
     struct tm day = {.tm_year = y - 1900, .tm_mon = m - 1, .tm_mday = d};

@@ -117,7 +117,7 @@ void rp_doc_figure(struct rp_doc *d, const json_t *run, const char *pointer, con
 /* ---- text ---- */
 
 /* Characters, not bytes; the text is well-formed. */
-static size_t width(const char *s)
+static size_t measure_width(const char *s)
 {
     size_t n = 0;
     for (; *s; s++)
@@ -128,7 +128,7 @@ static size_t width(const char *s)
 /* At most `most` characters, the last three of them dots where something is missing; returns whether it was cut. */
 static int show_text(struct rp_buf *out, const char *s, size_t most)
 {
-    size_t keep = width(s) > most ? most - 3 : most, n = 0;
+    size_t keep = measure_width(s) > most ? most - 3 : most, n = 0;
     for (; *s && n < keep + (((unsigned char)*s & 0xc0) == 0x80); s++) {
         n += ((unsigned char)*s & 0xc0) != 0x80;
         rp_buf_add(out, s, 1);
@@ -138,7 +138,7 @@ static int show_text(struct rp_buf *out, const char *s, size_t most)
     return *s != 0;
 }
 
-static void blanks(struct rp_buf *out, size_t n)
+static void put_blanks(struct rp_buf *out, size_t n)
 {
     while (n--)
         rp_buf_puts(out, " ");
@@ -156,7 +156,7 @@ static void lay_columns(struct doc_layout *l, const struct rp_doc_block *b, int 
     size_t sum = 0;
     *l = (struct doc_layout){.columns = b->columns};
     for (size_t i = 0; i < b->cells; i++) {
-        size_t *full = &l->full[i % (size_t)b->columns], n = width(b->cell[i].text);
+        size_t *full = &l->full[i % (size_t)b->columns], n = measure_width(b->cell[i].text);
         n = n > SHOWN && (i + 1) % (size_t)b->columns ? SHOWN : n; /* nothing follows the last column */
         *full = n > *full ? n : *full;
     }
@@ -190,13 +190,13 @@ static int lay_part(struct doc_layout *l, int from, int most)
 static int text_cell(struct rp_buf *out, const struct rp_doc_block *b, const struct doc_layout *l, size_t i,
                      int is_last)
 {
-    size_t column = i % (size_t)b->columns, n = width(b->cell[i].text);
+    size_t column = i % (size_t)b->columns, n = measure_width(b->cell[i].text);
     size_t gap = n < l->wide[column] ? l->wide[column] - n : 0;
     if (b->number[column])
-        blanks(out, gap);
+        put_blanks(out, gap);
     int cut = show_text(out, b->cell[i].text, l->wide[column]);
     if (!b->number[column] && !is_last)
-        blanks(out, gap);
+        put_blanks(out, gap);
     rp_buf_puts(out, is_last ? "\n" : "  ");
     return cut;
 }

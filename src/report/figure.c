@@ -44,7 +44,7 @@ void rp_pointer_add(struct rp_buf *out, const char *name)
 
 /* ---- figures ---- */
 
-static int plain(struct rp_buf *out, const json_t *v)
+static int put_plain(struct rp_buf *out, const json_t *v)
 {
     size_t i;
     json_t *word;
@@ -67,7 +67,7 @@ static int plain(struct rp_buf *out, const json_t *v)
 }
 
 /* "3", "1/1048576" or "2*100": the decimals, and what the number is divided or multiplied by */
-static int scaled(double *x, long *decimals, const json_t *v, const char *form)
+static int scale_number(double *x, long *decimals, const json_t *v, const char *form)
 {
     char *end = NULL;
     *decimals = strtol(form, &end, 10);
@@ -76,24 +76,24 @@ static int scaled(double *x, long *decimals, const json_t *v, const char *form)
     return json_is_number(v) && *decimals >= 0 && *decimals <= 12 && isfinite(*x) && fabs(*x) < 1e18 ? 0 : -1;
 }
 
-static int decimal(struct rp_buf *out, const json_t *v, const char *form)
+static int put_decimal(struct rp_buf *out, const json_t *v, const char *form)
 {
     long decimals;
     double x;
-    if (scaled(&x, &decimals, v, form) < 0)
+    if (scale_number(&x, &decimals, v, form) < 0)
         return -1;
     rp_buf_printf(out, "%.*f", (int)decimals, x);
     return 0;
 }
 
 /* "12.3 - 45.6", or one number if both are the same in these digits */
-static int interval(struct rp_buf *out, const json_t *v, const char *form)
+static int put_interval(struct rp_buf *out, const json_t *v, const char *form)
 {
     long decimals;
     double low, high;
     char first[40], second[40];
-    if (scaled(&low, &decimals, json_array_get(v, 0), form) < 0 ||
-        scaled(&high, &decimals, json_array_get(v, 1), form) < 0)
+    if (scale_number(&low, &decimals, json_array_get(v, 0), form) < 0 ||
+        scale_number(&high, &decimals, json_array_get(v, 1), form) < 0)
         return -1;
     if (*form < '0' || *form > '9')
         decimals = high < 10 ? 2 : high < 1000 ? 1 : 0;
@@ -104,17 +104,17 @@ static int interval(struct rp_buf *out, const json_t *v, const char *form)
 }
 
 /* At most `most` bytes; 0: all. */
-static int shortened(struct rp_buf *out, const json_t *v, size_t most)
+static int put_shortened(struct rp_buf *out, const json_t *v, size_t most)
 {
     RP_BUF text = {0};
-    if (plain(&text, v) < 0)
+    if (put_plain(&text, v) < 0)
         return -1;
     rp_buf_printf(out, most && text.size > most ? "%.*s..." : "%.*s", most ? (int)most : (int)text.size,
                   rp_buf_text(&text));
     return 0;
 }
 
-static int bytes(struct rp_buf *out, const json_t *v)
+static int put_bytes(struct rp_buf *out, const json_t *v)
 {
     char text[32];
     if (!json_is_number(v))
@@ -136,12 +136,12 @@ static int hex_float(struct rp_buf *out, const json_t *v, int with_hex)
 }
 
 /* {"state": "ok", "value", "unit"} of a capture, the number scaled to a handy unit. */
-static int captured(struct rp_buf *out, const json_t *leaf)
+static int put_captured(struct rp_buf *out, const json_t *leaf)
 {
     const struct rp_leaf is = rp_leaf(leaf);
     char text[32];
     if (!json_is_number(is.value) || !*is.unit)
-        return plain(out, is.value);
+        return put_plain(out, is.value);
     rp_show_number(text, json_number_value(is.value), is.unit);
     rp_buf_puts(out, text);
     return 0;
@@ -158,7 +158,7 @@ static int captured_raw(struct rp_buf *out, const json_t *leaf)
         rp_buf_puts(out, json_is_true(v) ? "yes" : "no");
     else if (json_is_array(v) && !json_array_size(v))
         rp_buf_puts(out, "none");
-    else if (plain(out, v) < 0)
+    else if (put_plain(out, v) < 0)
         return *is.state ? rp_buf_puts(out, is.state), 0 : -1;
     if (*is.unit && !json_is_array(v))
         rp_buf_printf(out, " %.16s%s", is.unit, strlen(is.unit) > 16 ? "..." : "");
@@ -206,23 +206,23 @@ int rp_form(struct rp_buf *out, const json_t *value, const char *form)
 {
     switch (*form) {
     case 't':
-        return shortened(out, value, strtoul(form + 1, NULL, 10));
+        return put_shortened(out, value, strtoul(form + 1, NULL, 10));
     case 'p':
     case 'l':
-        return plain(out, value);
+        return put_plain(out, value);
     case 'd':
-        return decimal(out, value, form + 1);
+        return put_decimal(out, value, form + 1);
     case 'i':
-        return interval(out, value, form + 1);
+        return put_interval(out, value, form + 1);
     case 'b':
-        return bytes(out, value);
+        return put_bytes(out, value);
     case 's':
         return rp_buf_puts(out, rp_s(json_integer_value(value))), 0;
     case 'x':
     case 'h':
         return hex_float(out, value, *form == 'h');
     case 'u':
-        return captured(out, value);
+        return put_captured(out, value);
     case 'r':
         return captured_raw(out, value);
     case 'e':
@@ -288,7 +288,7 @@ int rp_figure(struct rp_buf *out, const json_t *document, const char *member, co
         rp_put_grouped(&grouped, rp_buf_text(&text));
     else
         rp_buf_add(&grouped, text.data, text.size);
-    (void)!plain(&exact, exact_value(v, form)); /* nothing where it is not a plain value */
+    (void)!put_plain(&exact, exact_value(v, form)); /* nothing where it is not a plain value */
     rp_buf_puts(out, rc < 0 ? "<data class=\"none\" value=\"" : "<data value=\"");
     rp_html_text(out, rp_buf_text(&exact));
     rp_buf_printf(out, "\" data-src=\"%s#", member_with(document, member, pointer));

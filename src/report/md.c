@@ -270,7 +270,7 @@ static const char **sorted_keys(const json_t *node, size_t *n)
 
 /* Every captured value that is one known number or text, by dotted path in name order; lists and unknown values are in
  * env/. */
-static void flatten(struct rp_doc *d, const json_t *node, const char *path)
+static void flatten_values(struct rp_doc *d, const json_t *node, const char *path)
 {
     size_t n;
     RP_FREE const char **names = sorted_keys(node, &n);
@@ -281,7 +281,7 @@ static void flatten(struct rp_doc *d, const json_t *node, const char *path)
             continue;
         RP_FREE char *name = rp_asprintf("%s%s%.200s", path, *path ? "." : "", names[i]);
         if (is.kind == RP_LEAF_GROUP) {
-            flatten(d, part, name);
+            flatten_values(d, part, name);
         } else if (is.kind == RP_LEAF_KNOWN && !json_is_array(is.value)) {
             rp_doc_cell(d, "%s", name);
             rp_doc_figure(d, part, "", "r", "");
@@ -296,7 +296,7 @@ static void put_machine(struct rp_buf *out, const struct rp_run *r)
     rp_buf_puts(out, r->nodes > 1 ? "## Machine before the run: node 0\n\n" : "## Machine before the run\n\n");
     rp_buf_puts(out, "Lists, and values that could not be read, are in `env/`.\n\n");
     rp_doc_table(&d, "|");
-    flatten(&d, rp_json_at(rp_run_capture(r, 0, 0), "probes"), "");
+    flatten_values(&d, rp_json_at(rp_run_capture(r, 0, 0), "probes"), "");
     put_doc(out, &d);
     rp_table_findings(&d, r);
     put_doc(out, &d);
