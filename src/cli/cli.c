@@ -92,6 +92,16 @@ json_t *rp_cli_path(const char *path)
     return json_string(clean);
 }
 
+void rp_cli_note_new_key(const struct rp_cli *cli, const char *print)
+{
+    const char *own = getenv("REPRO_KEY");
+    if (!cli->quiet || !own || !*own)
+        return;
+    RP_FREE char *name = rp_strdup(own);
+    rp_sanitize(name);
+    fprintf(stderr, "repro: note: REPRO_KEY named no file: made a new signing key, '%s', %s\n", name, print);
+}
+
 int rp_cli_has_stdout(void)
 {
     int flags = fcntl(STDOUT_FILENO, F_GETFL);

@@ -99,6 +99,9 @@ int rp_cli_width(void);
 enum rp_fill rp_cli_fill(void); /* a text, for a terminal with colours */
 /* Writes to standard output; rp_cli_main() reports errors. */
 void rp_cli_print(const struct rp_buf *b);
+/* --quiet also hides that a signing key was made; where REPRO_KEY names its file, perhaps a mistyped one, that is said
+ * all the same. print: its fingerprint. */
+void rp_cli_note_new_key(const struct rp_cli *cli, const char *print);
 int rp_cli_has_stdout(void); /* 0: the process was started without one: no summary is printed besides a file */
 /* Before the work begins: --output names a new file, with `force` an existing one, or a device such as /dev/null; never
  * a pipe, which would wait for a reader. */

@@ -36,10 +36,12 @@ static int cmd_challenge_new(struct rp_cli *cli, struct rp_err *err)
     if (o->output && rp_cli_check_output(o->output, o->force, err) < 0)
         return -1;
     RP_KEY *key = rp_key_load_or_create(o->key, o->passphrase_fd > 0 ? (int)o->passphrase_fd : -1, &created, err);
-    if (created && !cli->quiet) {
+    if (created && key) {
         char print[RP_FINGERPRINT_SIZE];
         rp_key_fingerprint(key, print);
-        fprintf(stderr, "made a new signing key, %s\n", print);
+        if (!cli->quiet)
+            fprintf(stderr, "made a new signing key, %s\n", print);
+        rp_cli_note_new_key(cli, print);
     }
     if (!key || rp_challenge_make(&text, o->note ? o->note : "", o->parts ? o->parts : RP_PARTS_LEAST, key, err) < 0 ||
         rp_challenge_read(&c, text.data, text.size, err) < 0)

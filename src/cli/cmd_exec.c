@@ -228,6 +228,8 @@ static int load_key(struct exec *x, struct rp_err *err)
     if (!x->key_file)
         return -1;
     rp_key_fingerprint(x->key, print);
+    if (x->key_created)
+        rp_cli_note_new_key(x->cli, print);
     rp_progress_note(&x->progress, x->key_created ? "made a new signing key, %s" : "signing key %s", print);
     return 0;
 }

@@ -45,6 +45,8 @@ static struct rp_key_pair *load_key(const struct rp_cli *cli, const struct sign_
     rp_key_fingerprint(k, print);
     if (created && !cli->quiet)
         fprintf(stderr, "made a new signing key, %s\n", print);
+    if (created)
+        rp_cli_note_new_key(cli, print);
     return k;
 }
 

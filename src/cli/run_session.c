@@ -55,6 +55,8 @@ static int load_key(struct rp_run_session *r, struct rp_err *err)
     if (r->o->challenge && rp_recipe_challenge(&r->recipe, r->challenge.nonce, r->challenge.parts, print, err) < 0)
         return rp_wrap(err, "--challenge");
     if (r->key_created)
+        rp_cli_note_new_key(r->cli, print);
+    if (r->key_created)
         rp_progress_note(&r->progress, "made a new signing key, %s", print);
     else
         rp_progress_note(&r->progress, "signing key %s", print);

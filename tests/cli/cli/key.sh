@@ -89,3 +89,8 @@ grep -q "^alice " out.txt || fail "alice is no longer listed"
 grep -q mallory out.txt && fail "mallory is listed"
 says mallory.pem
 "$REPRO" key trust --json | jq -e '(.trusted | length) == 2 and (.skipped | length) == 1' >answer.txt || fail "no list of what was skipped"
+# a mistyped REPRO_KEY is said also with --quiet, once: then the file is there
+exit_of 0 env REPRO_KEY=tpyo.pem "$REPRO" challenge new --quiet -o first.json
+words
+exit_of 0 env REPRO_KEY=tpyo.pem "$REPRO" challenge new --quiet -o second.json
+[ ! -s err.txt ] || fail "the key is there: $(cat err.txt)"
