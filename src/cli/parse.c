@@ -183,6 +183,15 @@ static void count_operands(const char *operands, int *least, int *most)
     }
 }
 
+/* Whether its recipe is an option, where other commands have an operand. */
+static int names_recipe(const struct rp_command *c)
+{
+    for (const struct rp_opt *o = c->opts; o && o->name; o++)
+        if (strcmp(o->name, "recipe") == 0)
+            return 1;
+    return 0;
+}
+
 static int check_operands(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct rp_command *c = cli->command;
@@ -191,8 +200,8 @@ static int check_operands(const struct rp_cli *cli, struct rp_err *err)
     if (cli->argc < least)
         return rp_fail(err, RP_USAGE, "missing operand: repro %s %s", c->name, c->operands);
     if (cli->argc > most)
-        return rp_fail(err, RP_USAGE, "unexpected operand '%s': repro %s%s%s", cli->argv[most], c->name,
-                       *c->operands ? " " : "", c->operands);
+        return rp_fail(err, RP_USAGE, "unexpected operand '%s': repro %s%s%s%s", cli->argv[most], c->name,
+                       *c->operands ? " " : "", c->operands, names_recipe(c) ? " --recipe RECIPE" : "");
     return 0;
 }
 

@@ -15,6 +15,7 @@ try vrify x
 try --jsn version
 try run
 try run a b
+try launch sbatch bert_fp32
 try run a --stps 3
 try run a --plan=1
 try run a -Z
