@@ -87,6 +87,34 @@ static void add_cause(struct cause **list, int *n, const struct rp_confounding *
     ++*n;
 }
 
+/* Those of which a value is known; or those of which none is, without columns for them: a table that is too wide for
+ * the page is split, and would list each twice. */
+static void put_causes(struct rp_doc *d, const struct cause *causes, int n, int unknown, int many)
+{
+    static const char *const heads[2][2] = {
+        {"confounder|effect|kind|result 1|the other|why it matters",
+         "confounder|effect|kind|result 1|the other|results|why it matters"},
+        {"unknown in both|effect|kind|why it matters", "unknown in both|effect|kind|results|why it matters"}};
+    int begun = 0;
+    for (int i = 0; i < n; i++) {
+        const struct rp_confounding *one = causes[i].c;
+        if ((!one->a && !one->b) != unknown)
+            continue;
+        if (!begun++)
+            rp_doc_table(d, heads[unknown][many]);
+        rp_doc_cell(d, "%s", one->name);
+        rp_doc_cell(d, "%s", one->effect);
+        rp_doc_cell(d, "%s", one->kind);
+        if (!unknown) {
+            rp_doc_text(d, one->a, RP_UNKNOWN);
+            rp_doc_text(d, one->b, RP_UNKNOWN);
+        }
+        if (many)
+            rp_doc_cell(d, "%s", rp_buf_text(&causes[i].where));
+        rp_doc_cell(d, "%s", one->why);
+    }
+}
+
 static void put_confounders(struct rp_doc *d, const struct rp_comparison *c)
 {
     struct cause *causes = NULL;
@@ -94,22 +122,12 @@ static void put_confounders(struct rp_doc *d, const struct rp_comparison *c)
     for (int64_t i = 0; i < c->pairs_n; i++)
         for (int64_t k = 0; k < c->pairs[i].confounders_n; k++)
             add_cause(&causes, &n, &c->pairs[i].confounders[k], (int)c->pairs[i].b + 1);
-    if (n)
-        rp_doc_table(d, c->pairs_n > 1 ? "confounder|effect|kind|result 1|the other|results|why it matters"
-                                       : "confounder|effect|kind|result 1|the other|why it matters");
-    for (int i = 0; i < n; i++) {
-        const struct rp_confounding *one = causes[i].c;
+    for (int i = 0; i < n; i++)
         close_range(&causes[i]);
-        rp_doc_cell(d, "%s", one->name);
-        rp_doc_cell(d, "%s", one->effect);
-        rp_doc_cell(d, "%s", one->kind);
-        rp_doc_text(d, one->a, RP_UNKNOWN);
-        rp_doc_text(d, one->b, RP_UNKNOWN);
-        if (c->pairs_n > 1)
-            rp_doc_cell(d, "%s", rp_buf_text(&causes[i].where));
-        rp_doc_cell(d, "%s", one->why);
+    put_causes(d, causes, n, 0, c->pairs_n > 1);
+    put_causes(d, causes, n, 1, c->pairs_n > 1);
+    for (int i = 0; i < n; i++)
         rp_buf_fini(&causes[i].where);
-    }
     free(causes);
 }
 
