@@ -177,9 +177,14 @@ TEST(a_gpu_with_other_tensor_cores_is_refused)
         compare_families("GEMM16", prove_others);
 }
 
+/* The compiled code of each family does all of this too, with every access checked. */
 TEST(every_tile_has_the_bits_of_the_reference_in_the_arithmetic_of_each_family)
 {
-    compare_families("GEMM16", compare_all);
+    const char *library = getenv("RP_SHIM_LIBRARY");
+    if (!tap_long() && library && (strstr(library, "/800/") || strstr(library, "/700/")))
+        SKIP("executed as PTX: LONG=1");
+    else
+        compare_families("GEMM16", compare_all);
 }
 
 /* ---- wgmma ---- */
