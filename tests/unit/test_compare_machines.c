@@ -8,7 +8,6 @@
 #include "verify/verify.h"
 #include "tests/unit/compare_fixture.h"
 #include "tests/unit/compare_rows.h"
-#include "tests/unit/scatter.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static struct rp_err err;
-
 /* ---- resizing ---- */
 
 /* The definition, weight by weight: every input for every output. */
