@@ -57,7 +57,7 @@ struct rp_tile {
     long lda;
     const float *b; /* [k][nr], aligned to a vector */
     const struct rp_gemm_run *runs; /* k steps together; packed tiles may have NULL, one run; else of in_runs only */
-    long jump;                      /* in_runs: rows of A from jump_row on, which is even, are so many floats farther */
+    long jump;                      /* in_runs: floats added to the address of rows of A from jump_row, even, on */
     int jump_row;
     long k;
     int cols;       /* 1..nr columns that exist */
@@ -69,7 +69,7 @@ struct rp_tile {
     const float *add;
     long ldc, ldfrom, ldsum, ldadd;
     struct rp_gemm_stream ahead[2]; /* source lines of A and B that are wanted next, into L2 */
-    long far;                       /* tiles in place fetch the lines so many bytes after `ahead`, too; 0: none */
+    long far;                       /* bytes: tiles in place also fetch the lines this far after `ahead`; 0: none */
     struct rp_gemm_copy copy[2];    /* only of kernels with `copies` */
     int is_short; /* few k-steps, and C is large: a tile in place may fetch all of next_c, even beyond the last row */
     const float *next_c, *next_add; /* the tile after this one, into L1; next_add may be NULL */
@@ -82,7 +82,7 @@ struct rp_gemm_kernel {
     int copies;                  /* 1: packed tiles do the work of tile.copy; 2: tiles in place that of copy[1], too */
     rp_tile_fn in_place, packed; /* rows 1..mr */
     rp_tile_fn in_runs;          /* in place by tile.runs, mr rows; NULL: there is none */
-    int runs_panels;             /* in_runs pays for strips that pass at most so many panels */
+    int runs_panels;             /* the most panels of a strip for which in_runs pays */
     /* panels x nr columns of one k row: src[p*nr + j] -> dst[p*stride + j]; `ahead`: a row that is wanted soon */
     void (*copy_row)(float *dst, long stride, const float *src, const float *ahead, int panels);
     /* 16 k-steps of `cols` columns stored as rows: src[j*ld + k] -> dst[k*nr + j], j < cols, a multiple of `lanes` */
