@@ -12,12 +12,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define STACK_KIB 512 /* the commands were seen to need up to 164 KiB */
 
 /* A process started without stdin, stdout or stderr would open its own files under their numbers and print into them. A
  * descriptor that can neither be read nor written takes their place: printing fails, and the exit status shows it. */
@@ -26,6 +30,15 @@ static void hold_standard_fds(void)
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/", O_PATH) < 0)
             return;
+}
+
+int rp_cli_check_stack(struct rp_err *err)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= STACK_KIB * 1024)
+        return 0;
+    return rp_fail(err, RP_UNAVAILABLE, "the stack is limited to %" PRIu64 " KiB, expected at least %d: ulimit -s 8192",
+                   (uint64_t)limit.rlim_cur / 1024, STACK_KIB);
 }
 
 /* Before options are parsed: their errors are reported in JSON, too. */
@@ -264,6 +277,10 @@ static void print_help(struct rp_cli *cli)
 
 static int run_command(struct rp_cli *cli, int argc, char **argv, struct rp_err *err)
 {
+    if (rp_cli_check_stack(err) < 0) {
+        rp_cli_print_error(cli, err);
+        return -1;
+    }
     if (rp_cli_parse(cli, argc, argv, err) < 0) {
         rp_cli_print_error(cli, err);
         if (!cli->command)

@@ -204,7 +204,7 @@ int rp_host_process_main(int argc, char **argv)
         remove_copy(argv[3]);
     if (!known)
         (void)rp_fail(&err, RP_USAGE, "this option is for 'repro run --hosts' alone");
-    else if (run_process(&cli, argv[2], &err) == 0)
+    else if (rp_cli_check_stack(&err) == 0 && run_process(&cli, argv[2], &err) == 0)
         return 0;
     rp_cli_print_error(&cli, &err);
     return rp_exit_status(err.code);
