@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "recipe/keys.h"
 #include "recipe/recipe.h"
 
 #include <stdio.h>
@@ -202,19 +203,22 @@ static void default_of(struct rp_buf *out, const struct rp_key *k, int model)
 
 static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 {
-    int n, model = cli->argc ? rp_model_parse(cli->argv[0], err) : 0;
+    const char *word = cli->argc ? cli->argv[0] : NULL;
+    const int key = word ? rp_key_find(word) : -1, is_key = key >= 0 || (word && strchr(word, '.'));
+    int n, model = word && !is_key ? rp_model_parse(word, err) : -1;
     const struct rp_key *k = rp_key_table(&n);
-    if (model < 0)
+    if (is_key && key < 0)
+        return rp_key_unknown(word, err);
+    if (word && !is_key && model < 0)
         return -1;
-    unsigned wanted = cli->argc ? 1u << model : ~0u;
     json_t *list = json_array();
     for (int i = 0; i < n; i++, k++) {
         char expected[128];
         RP_BUF def = {0};
-        if (!(k->models & wanted))
+        if ((is_key && i != key) || (model >= 0 && !(k->models >> model & 1u)))
             continue;
         describe_form(expected, sizeof expected, k);
-        default_of(&def, k, cli->argc ? model : -1);
+        default_of(&def, k, model);
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:s*}", "key", k->name, "help", k->help,
                                               "expected", expected, "default", rp_buf_text(&def), "models",
                                               models_of(k), "flag", *k->flag ? k->flag : NULL));
@@ -230,15 +234,17 @@ static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 
 const struct rp_command rp_cmd_recipes_keys = {
     .name = "recipes keys",
-    .operands = "[MODEL]",
+    .operands = "[MODEL|KEY]",
     .summary = "explain every key of a recipe: form, range, default, models, option",
     .details =
-        "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others.\n"
+        "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others. With "
+        "KEY, only that key.\n"
         "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n"
                "\n"
                "Examples:\n"
                "  repro recipes keys\n"
                "  repro recipes keys gpt\n"
+               "  repro recipes keys run.hang_seconds\n"
                "  repro run gpt2_124m_fp32 --set train.batch_size=2\n",
     .run = cmd_recipes_keys,
 };

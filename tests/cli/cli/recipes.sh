@@ -43,6 +43,9 @@ for model in bert gpt resnet50; do
     for key in $(jq -r '.[]' expected.txt); do grep -qx -e "$key" of_model.txt || fail "$model: $key is not explained"; done
 done
 grep -qx 'model.type_vocab_size' of_model.txt && fail "a key of bert among those of resnet50"
+[ "$("$REPRO" recipes keys run.isa --json | jq -r '.keys[].key')" = run.isa ] || fail "not one key"
 exit_of 2 "$REPRO" recipes keys gtp
+words
+exit_of 2 "$REPRO" recipes keys run.hang_second
 words
 exit_of 3 "$REPRO" recipes show bert_fp3
