@@ -42,7 +42,6 @@ static const struct {
     {"_timestamp", RP_COLUMN_TIME, 0, 0},
     {"_runtime", RP_COLUMN_TIME, 1, 0},
     {"wall_time", RP_COLUMN_TIME, 0, 0},
-    {"wall time", RP_COLUMN_TIME, 0, 0},
     {"unix_time", RP_COLUMN_TIME, 0, 0},
     {"elapsed", RP_COLUMN_TIME, 0, 0},
     {"elapsed_s", RP_COLUMN_TIME, 0, 0},
@@ -86,15 +85,53 @@ static const char *metric_of(char run[64], const char *name)
 static int rank_of_rate(const char *metric)
 {
     static const char *const groups[] = {"throughput/", "perf/"};
+    const char *unit = strrchr(metric, '(');
+    if (unit && ends_with(metric, ")")) { /* "Throughput (tokens/s)" */
+        char inner[64];
+        snprintf(inner, sizeof inner, "%.*s", (int)strlen(unit) - 2, unit + 1);
+        return rp_rate_rank(inner);
+    }
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         if (strncasecmp(metric, groups[i], strlen(groups[i])) == 0)
             return rp_rate_rank(metric + strlen(groups[i]));
     return rp_rate_rank(metric);
 }
 
+/* "Step Time (ms)" as step_time_ms; the unit is returned, or "". */
+static const char *plain_name(char out[64], const char *metric)
+{
+    static const struct {
+        const char *given, *is;
+    } units[] = {{"(s)", "_s"}, {"[s]", "_s"}, {"(sec)", "_s"}, {"(seconds)", "_s"}, {"(ms)", "_ms"}, {"[ms]", "_ms"}};
+    const char *unit = "";
+    snprintf(out, 64, "%s", metric);
+    for (size_t i = 0; i < sizeof units / sizeof *units && !*unit; i++)
+        if (ends_with(out, units[i].given)) {
+            unit = units[i].is;
+            out[strlen(out) - strlen(units[i].given)] = 0;
+        }
+    for (size_t n = strlen(out); *unit && n && out[n - 1] == ' '; n--)
+        out[n - 1] = 0;
+    for (char *p = out; (p = strchr(p, ' '));)
+        *p = '_';
+    strncat(out, unit, 63 - strlen(out));
+    return unit;
+}
+
+static void set_named_use(struct rp_column *c, const char *name)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(names[i].name, name) == 0) {
+            c->use = names[i].use;
+            c->rank = names[i].rank;
+            c->vague = names[i].vague;
+        }
+}
+
 static void set_use(struct rp_column *c, const char *metric)
 {
     char base[64];
+    const char *unit;
     snprintf(base, sizeof base, "%s", metric);
     if (*c->run && (ends_with(metric, "__MIN") || ends_with(metric, "__MAX"))) {
         base[strlen(base) - 5] = 0;
@@ -104,11 +141,15 @@ static void set_use(struct rp_column *c, const char *metric)
     }
     if ((c->rank = rank_of_rate(metric)) >= 0)
         c->use = RP_COLUMN_RATE;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasecmp(names[i].name, metric) == 0) {
-            c->use = names[i].use;
-            c->rank = names[i].rank;
-        }
+    unit = plain_name(base, metric);
+    if (*unit && c->use == RP_COLUMN_UNUSED) { /* "Batch Time (ms)" as batch_time, in that unit */
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(strlen(base) - strlen(unit)), base);
+        set_named_use(c, name);
+        if (strcmp(unit, "_ms") == 0)
+            c->use = c->use == RP_COLUMN_DURATION ? RP_COLUMN_DURATION_MS : RP_COLUMN_UNUSED;
+    }
+    set_named_use(c, base);
     for (const struct rp_fact *f = rp_facts; f->key; f++)
         if (strcasecmp(f->key, metric) == 0) {
             c->use = RP_COLUMN_FACT;
@@ -180,9 +221,7 @@ int rp_columns_settle(struct rp_columns *c, const char *where, struct rp_err *er
     settle_monitor(c);
     const struct rp_column *duration = rp_columns_find(c, RP_COLUMN_DURATION);
     duration = duration ? duration : rp_columns_find(c, RP_COLUMN_DURATION_MS);
-    for (size_t i = 0; duration && i < sizeof names / sizeof *names; i++)
-        if (names[i].vague && strcasecmp(names[i].name, duration->name) == 0)
-            c->vague = names[i].name;
+    c->vague = duration && duration->vague ? duration->name : NULL;
     return 0;
 }
 

@@ -32,6 +32,7 @@ enum rp_column_use {
 
 struct rp_column {
     enum rp_column_use use;
+    int vague;              /* of a duration: scripts also give this name to the time since the start */
     int rank;               /* of several columns of one use the least counts, and the first of these */
     const char *fact;       /* of a FACT */
     char name[64], run[64]; /* as given, cut; of the run in an export of W&B, or "" */
@@ -40,7 +41,7 @@ struct rp_column {
 struct rp_columns {
     int n;
     struct rp_column column[RP_COLUMNS_MAX];
-    const char *vague; /* the name of the durations, if scripts give it to the time since the start too; NULL */
+    const char *vague; /* the name of the durations, if it is vague; else NULL */
 };
 
 /* The column of that use; NULL: there is none. */

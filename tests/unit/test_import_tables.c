@@ -100,6 +100,24 @@ TEST(lightnings_tables_that_contradict_themselves_are_refused)
     CHECK(!plain_table && strstr(err.msg, "ThroughputMonitor"), "%s", refused_or(plain_table));
 }
 
+TEST(units_in_names_of_columns_are_read)
+{
+    static const struct {
+        const char *name;
+        double seconds; /* of a value of 100; 0: unknown */
+    } columns[] = {{"Time (s)", 100}, {"Step Time (ms)", 0.1}, {"Batch time [ms]", 0.1}, {"batch time (sec)", 100},
+                   {"Throughput (samples/s)", 0.32}, {"Time (min)", 0}, {"Loss (ms)", 0}};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        RP_FREE char *table = rp_asprintf("Step,%s\n1,100\n2,100\n3,100\n", columns[i].name);
+        const char *set[] = {"global_batch=32"};
+        struct rp_import_opts o = {.from = -1, .to = -1, .set = set, .sets = 1, .unit = "samples/s"};
+        RP_JSON *doc = import_with("csv", &(struct file){"table.csv", table}, 1, &o);
+        CHECK(!doc == !columns[i].seconds, "%s: %s", columns[i].name, refused_or(doc));
+        if (doc && columns[i].seconds)
+            NEAR(value(doc, 0), 32 / columns[i].seconds);
+    }
+}
+
 /* Rows in another order, some of them twice, or the end cut off: the truth, or a refusal. */
 TEST(disturbed_tables_of_lightning_give_the_truth_or_a_refusal)
 {
