@@ -98,7 +98,12 @@ void rp_rule_recipes(const struct rp_verify_state *s, struct rp_answer *a)
 
 void rp_rule_commands(const struct rp_verify_state *s, struct rp_answer *a)
 {
-    rp_answer(a, 1, s->run.doc->command ? "a command, " RP_MEASURED_BY_LOG : "not of a command");
+    int others = 0;
+    for (int i = 0; i < RP_RULE_COUNT; i++)
+        others += i != RP_RULE_commands && s->o->policy->rule[i].line;
+    a->remark = !others;
+    rp_answer(a, 1, "%s%s", s->run.doc->command ? "a command, " RP_MEASURED_BY_LOG : "not of a command",
+              others ? "" : "; this rule permits and requires nothing, and the policy has no other");
 }
 
 /* One program that ran; NULL: its digest is not there. 0, or -1 with the answer. */
