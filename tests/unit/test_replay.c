@@ -381,6 +381,30 @@ TEST(attacks_on_the_patience_of_a_verifier)
           "too large: %s", err.msg);
 }
 
+/* The first time, stops the worker and this process for as long as the replay may take, as Ctrl-Z does. */
+static int pause_once(void *arg, const char *what, int64_t step, int64_t steps)
+{
+    pid_t *worker = arg;
+    const int before = *worker != 0;
+    hang(arg, what, step, steps);
+    if (!before && *worker) {
+        sleep(4);
+        kill(*worker, SIGCONT);
+    }
+    return 0;
+}
+
+TEST(a_pause_of_the_verifier_is_not_part_of_the_limit)
+{
+    struct real *x = real();
+    struct rp_replay_result r;
+    struct rp_err err = {0};
+    pid_t worker = 0;
+    struct rp_replay_opts o = {.steps = STEPS, .data = x->data, .threads = 1, .progress = pause_once, .arg = &worker};
+    o.limit_ns = 4000000000;
+    CHECK(replay_with(&r, x->facts, x->steps.data, &o, &err) == 0 && worker && r.steps == STEPS, "%s", err.msg);
+}
+
 TEST(a_worker_that_takes_more_than_the_limit_is_ended)
 {
     struct real *x = real();

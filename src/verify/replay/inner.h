@@ -26,6 +26,7 @@ struct rp_replaying {
     int done, idle;    /* idle: nothing else ran here before */
     int64_t ns[2], timed; /* sums over steps but the first: recorded, here */
     uint64_t stop_ns; /* when the worker was asked to stop, or 0 */
+    uint64_t looked_ns; /* when check_progress() was here last; 0: never */
     uint64_t end_ns, limit_bytes; /* when it has to be over; most memory, RP_MEMORY_UNKNOWN: no limit */
 };
 

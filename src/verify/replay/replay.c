@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define PROBE_NS 400000000           /* of GEMM for the estimate: longer than scheduling quanta of other work */
+#define PAUSED_NS 2000000000ull      /* between two looks: stopped, as by Ctrl-Z, together with the worker */
 #define STOP_GRACE_NS 20000000000ull /* for the worker to report its tensor roots after a divergence */
 
 /* The default of the key: how long a silent worker is awaited is not the bundle's choice. */
@@ -323,10 +324,22 @@ static int handle_frame(struct rp_replaying *p, enum rp_frame type, const json_t
     return 0;
 }
 
+/* A time in which this process did not run is neither the worker's silence nor part of the limit. */
+static void excuse_pause(struct rp_replaying *p, uint64_t now)
+{
+    const uint64_t since = p->looked_ns ? now - p->looked_ns : 0;
+    p->looked_ns = now;
+    if (since < PAUSED_NS)
+        return;
+    p->worker.last_heard_ns += since;
+    p->end_ns += since;
+}
+
 /* Interruption, divergence and hangs: 1 done, 0 continue, -1 failed. */
 static int check_progress(struct rp_replaying *p, struct rp_err *err)
 {
     uint64_t now = rp_now_ns();
+    excuse_pause(p, now);
     if (p->o->progress && p->o->progress(p->o->arg, rp_replay_unit(p, 1), count_done(p), count_to_do(p)))
         return rp_fail(err, RP_INTERRUPTED, "interrupted after %" PRId64 " %s", count_done(p),
                        rp_replay_unit(p, count_done(p)));
@@ -338,7 +351,7 @@ static int check_progress(struct rp_replaying *p, struct rp_err *err)
         return 1;
     if (check_limits(p, now, err) < 0)
         return p->out->diverged ? 1 : -1;
-    if (now - p->worker.last_heard_ns > (uint64_t)p->recipe.run_hang_seconds * 1000000000u)
+    if (now > p->worker.last_heard_ns + (uint64_t)p->recipe.run_hang_seconds * 1000000000u)
         return rp_fail(err, RP_UNAVAILABLE, "the worker hangs: no message for %" PRId64 " s",
                        p->recipe.run_hang_seconds);
     return 0;
