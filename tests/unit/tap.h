@@ -185,16 +185,40 @@ static void tap_words_compare(const char *file, const char *name, FILE *update)
               is + line, line < n ? length : 0, expected + line);
 }
 
-static void tap_words_write(const char *path, FILE *from)
+/* The sections of `text` in the order in which `order` has them; not those that `but` has. */
+static void tap_sections_put(FILE *to, const char *order, const char *text, const char *but)
 {
-    FILE *to = from && ftell(from) > 0 ? fopen(path, "w") : NULL;
-    if (to) {
-        rewind(from);
-        fputs("Words of this test program, written with RP_UPDATE=1.\n", to);
-        for (int c; (c = getc(from)) != EOF;)
-            putc(c, to);
-        fclose(to);
+    char name[128];
+    for (const char *p = order; p && (p = strstr(p, "\n=== ")); p++) {
+        size_t n, other = 0;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p + 5, "\n"), p + 5);
+        const char *at = tap_section(text, name, &n);
+        if (but)
+            tap_section(but, name, &other);
+        if (n && !other)
+            fprintf(to, "=== %s\n%.*s", name, (int)n, at);
     }
+}
+
+/* In the order of the old file, and new ones at the end: the linker decides the order in which tests run. */
+static void tap_words_write(const char *path, const char *old, FILE *from)
+{
+    static const char title[] = "Words of this test program, written with RP_UPDATE=1.\n";
+    const size_t size = from ? (size_t)ftell(from) : 0;
+    FILE *to = size ? fopen(path, "w") : NULL;
+    char *text = to ? calloc(1, sizeof title + size) : NULL;
+    if (text) {
+        rewind(from);
+        strcpy(text, title);
+        if (fread(text + strlen(title), 1, size, from) != size)
+            abort();
+        fputs(title, to);
+        tap_sections_put(to, old, text, NULL);
+        tap_sections_put(to, text, text, old);
+        free(text);
+    }
+    if (to)
+        fclose(to);
     if (from)
         fclose(from);
 }
@@ -236,8 +260,8 @@ int main(int argc, char **argv)
                tap_skipped && !bad ? tap_skipped : "");
     }
     tap_words = NULL;
+    tap_words_write(path, words, update);
     free(words);
-    tap_words_write(path, update);
     return failed != 0;
 }
 #endif
