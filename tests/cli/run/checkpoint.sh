@@ -12,6 +12,7 @@ root_of() { # BUNDLE: the state root after the last step
 recorded() { # BUNDLE FILTER
     "$REPRO" inspect "$1" facts.json | jq -r "$2"
 }
+tiny=bert_tiny_fp32
 make_bundle file.zst --save whole.safetensors
 make_bundle dir.zst --save made/
 [ "$(find made -type f | sort | tr '\n' ' ')" = "made/config.json made/model.safetensors made/optimizer.safetensors " ] || fail "$(find made)"

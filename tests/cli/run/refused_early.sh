@@ -36,5 +36,6 @@ refused 4 --init other.safetensors --set model.num_hidden_layers=1
 words
 refused 4 --init other.safetensors --set model.num_hidden_layers=3
 words
+tiny=bert_tiny_fp32
 make_bundle good.zst --set data.path=own --set measure.ceilings=false
 [ "$(wc -l <ledger.jsonl)" = 2 ] || fail "the run that trained has no lines"

@@ -12,7 +12,7 @@ check 0 replay a.repro.tar.zst --replay 99
 make_bundle a.repro.tar.zst --force --save two.safetensors
 long="--threads 1 --steps 3 --set measure.warmup_steps=1 --set measure.repeats=1 --set train.accumulation_steps=1 --set evidence.state_root_every=2"
 # shellcheck disable=SC2086
-exit_of 0 "$REPRO" run bert_tiny_fp32 $long -o long.repro.tar.zst --save four.safetensors
+exit_of 0 "$REPRO" run resnet50_tiny_fp32 $long -o long.repro.tar.zst --save four.safetensors
 mkdir tmp
 export TMPDIR="$PWD/tmp"
 check 0 replay long.repro.tar.zst --replay 2:2 --init two.safetensors --state four.safetensors --isa scalar
@@ -53,7 +53,7 @@ check 7 replay a.repro.tar.zst --replay 1
 check 0 replay a.repro.tar.zst --replay 1 --init one.safetensors
 check 5 replay a.repro.tar.zst --replay 1 --init two.safetensors
 
-"$REPRO" data unpack "$TOP/recipes/bert_sample.tar.zst" --store store >dir.txt
+"$REPRO" data unpack "$TOP/recipes/imagenet_sample.tar.zst" --store store >dir.txt
 make_bundle a.repro.tar.zst --force --set "data.path=$(cat dir.txt)"
 check 7 replay a.repro.tar.zst --replay 1
 check 0 replay a.repro.tar.zst --replay 1 --data "$(cat dir.txt)"
