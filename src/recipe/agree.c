@@ -194,6 +194,23 @@ static int is_power_of_two(double x)
     return frexp(x, &exponent) == 0.5;
 }
 
+/* A loss that is not scaled has no keys of its scale, and a fixed scale has its first value alone. They are refused
+ * where train.loss_scale is set, or later: an option may still take the dynamic scale out of a recipe. */
+static int check_scaling(const struct rp_recipe *r, int *key, struct rp_err *err)
+{
+    static const int dynamic[] = {RP_KEY_train_loss_scale_window, RP_KEY_train_loss_scale_hysteresis,
+                                  RP_KEY_train_loss_scale_minimum, RP_KEY_train_loss_scale_growth_form,
+                                  RP_KEY_optimizer_on_overflow, RP_KEY_train_loss_scale_initial};
+    const size_t all = sizeof dynamic / sizeof *dynamic, n = r->train_loss_scale == RP_LOSS_SCALE_fixed ? all - 1 : all;
+    for (size_t i = 0; r->train_loss_scale != RP_LOSS_SCALE_dynamic && i < n; i++)
+        if (r->origin[dynamic[i]] != RP_FROM_DEFAULT && r->origin[dynamic[i]] >= r->origin[RP_KEY_train_loss_scale]) {
+            *key = dynamic[i];
+            return rp_fail(err, RP_USAGE, "%s has no effect with train.loss_scale %s", rp_key_at(dynamic[i])->name,
+                           rp_choice_name(RP_LOSS_SCALES, r->train_loss_scale));
+        }
+    return 0;
+}
+
 /* Keys of mixed precision are refused in other recipes, where they have no effect. */
 static int check_precision(const struct rp_recipe *r, int *key, struct rp_err *err)
 {
@@ -215,6 +232,8 @@ static int check_precision(const struct rp_recipe *r, int *key, struct rp_err *e
             return rp_fail(err, RP_USAGE, "%s is for train.precision fp16; with %s no loss is scaled",
                            rp_key_at(scaling[i])->name, precision);
         }
+    if (check_scaling(r, key, err) < 0)
+        return -1;
     if (!is_power_of_two(r->train_loss_scale_initial))
         REFUSE(train_loss_scale_initial, "train.loss_scale_initial %g is not a power of two, as 65536",
                r->train_loss_scale_initial);

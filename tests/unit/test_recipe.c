@@ -170,8 +170,42 @@ TEST(keys_must_agree)
         {"schedule: {decay: step}\n", RP_USAGE},
         {"workload: gpt\nschedule: {decay: step}\n", RP_USAGE},
         {"workload: resnet50\nschedule: {decay: step}\n", RP_USAGE},
+        {"train: {tensor_core: tc16}\n", RP_USAGE},
+        {"train: {precision: bf16, tensor_core: tc4}\n", RP_USAGE},
+        {"train: {precision: bf16, loss_scale: dynamic}\n", RP_USAGE},
+        {"train: {precision: bf16}\noptimizer: {on_overflow: advance}\n", RP_USAGE},
+        {"train: {precision: fp16, loss_scale_initial: 3}\n", RP_USAGE},
+        {"train: {precision: fp16, loss_scale_minimum: 3}\n", RP_USAGE},
+        {"train: {precision: fp16, loss_scale_initial: 2, loss_scale_minimum: 4}\n", RP_USAGE},
+        {"train: {precision: fp16, loss_scale: none, loss_scale_initial: 8}\n", RP_USAGE},
+        {"train: {precision: fp16, loss_scale: fixed, loss_scale_window: 8}\n", RP_USAGE},
+        {"train: {precision: fp16, loss_scale: fixed}\noptimizer: {on_overflow: hold}\n", RP_USAGE},
     };
     check_refusals(cases, sizeof cases / sizeof *cases);
+}
+
+/* The dynamic scale of a recipe can be taken out by an option, and its keys stay without effect. */
+TEST(an_option_takes_the_loss_scale_out_of_a_recipe)
+{
+    static const char text[] = "train: {precision: fp16, loss_scale_initial: 8, loss_scale_window: 2}\n";
+    static const struct {
+        const char *set[2];
+        int n, is_refused;
+    } cases[] = {{{"train.loss_scale=none"}, 1, 0},
+                 {{"train.loss_scale=fixed"}, 1, 0},
+                 {{"train.loss_scale=fixed", "train.loss_scale_initial=16"}, 2, 0},
+                 {{"train.loss_scale=fixed", "train.loss_scale_hysteresis=2"}, 2, 1},
+                 {{"train.loss_scale=none", "train.loss_scale_initial=16"}, 2, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_recipe r;
+        struct rp_err err;
+        const int failed =
+            rp_recipe_parse(&r, text, strlen(text), "t.yaml", NULL, cases[i].set, cases[i].n, &err) < 0;
+        CHECK(failed == cases[i].is_refused && (!failed || err.code == RP_USAGE), "case %zu: %s", i,
+              failed ? err.msg : "allowed");
+        if (!failed)
+            rp_recipe_fini(&r);
+    }
 }
 
 /* A recipe has the keys of its model and no others, wherever it says which that is. */
