@@ -20,7 +20,7 @@ def arguments(description, **sizes):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (sizes | {"steps": 3, "warmup": 1, "threads": 0}).items():
         parser.add_argument("--" + name, type=int, default=default)
-    parser.add_argument("--variant", choices=["eager", "compile", "bf16"], default="eager",
+    parser.add_argument("--variant", choices=["eager", "compile", "bf16", "compile bf16"], default="eager",
                         help="bf16: autocast of the forward pass")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--tf32", action="store_true", help="let a GPU's matrix products round their operands: not strict fp32")
@@ -51,11 +51,11 @@ def gemm_rate(a):
 def measure(a, net, optimizer, sample, clip):
     """Steps on one sample, which the net turns into its loss."""
     gemm = gemm_rate(a)
-    loss_of = torch.compile(net) if a.variant == "compile" else net
+    loss_of = torch.compile(net) if "compile" in a.variant else net
     seconds, loss = [], 0.0
     for _ in range(a.warmup + a.steps):
         start = time.perf_counter()
-        with torch.autocast(torch.device(a.device).type, torch.bfloat16, enabled=a.variant == "bf16"):
+        with torch.autocast(torch.device(a.device).type, torch.bfloat16, enabled="bf16" in a.variant):
             loss = loss_of(*sample)
         loss.backward()
         if clip:

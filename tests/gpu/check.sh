@@ -13,7 +13,7 @@
 #
 # Needs no network and builds nothing. Everything is left in ./gpu-check: log.txt, result.json, key.pem, which checks
 # the bundles, and a folder for each part. stdout is at most 12,000 characters: tables are in the folders, the end
-# repeats the failures and shows ten figures.
+# repeats the failures and shows the figures.
 # Exit status: 0 nothing failed, 1 something failed, 7 no GPU, 75 nothing failed but the time of the whole check ran
 # out. A command that reaches its own limit is a failure. After a hang the self-test runs once, without graphs, and the
 # rest of the part and every later part of the same kind are skipped: a hang costs at most 70 s. The check ends if the
@@ -27,10 +27,12 @@ tensor      tensor      90  bare tensor-core instructions against the model of t
 bits        run        200  runs of every model on GPU and CPU, step by step: losses, norms and state roots
 mixed       run        280  operations and runs in mixed precision, with every kernel of products in turn
 train       run        120  BERT-base b32, GPT-2 124M 4 x 1024 and ResNet-50 b128: samples a second
+train16     run        100  BERT-base b64, GPT-2 124M 64 x 1024 and ResNet-50 b256 in bf16: samples a second
 bundle      run        150  the recipe bert_fp32 in full, sealed; two of its steps replayed on the CPU
 ranks       run        200  two ranks on the GPU, a GPU and a CPU rank, all GPUs by NCCL: the bits of one rank
 speed       speed      220  GEMMs against cuBLAS, attention against PyTorch, convolutions against cuDNN
 peers       peers      240  the training of the part train by PyTorch, eager and compiled, in one process
+peers16     peers      150  the training of the part train16 by PyTorch, compiled and eager, in bf16 autocast
 capture     capture     60  what repro reads of the GPU against nvidia-smi, value by value
 sizes       run        200  BERT-base b96, b64 and the largest batch, ResNet-50 at the largest batch
 bundles     run        150  the recipes gpt2_124m_fp32 and resnet50_fp32 in full, sealed
@@ -87,7 +89,7 @@ passed=0 failed=0 skipped=0 printed=0 probes=0 out_of_time=0 failures=()
 child='' sampler='' stopped_kinds='' # processes; kinds of parts in which something hung or crashed
 part='' kind='' part_limit=0 limit_given=0 part_end=$deadline stop='' dropped=''
 
-# Failures again, then ten figures.
+# Failures again, then the figures.
 end() {
     part=''
     put_about

@@ -223,16 +223,18 @@ clocks_end() { # -> clocks.json
     jq -R -s '[split("\n")[] | split(", ") | map(tonumber? // null) | select(length == 4 and .[1] != null)
         | {t: .[0], mhz: .[1], w: .[2], c: .[3]}]' clocks.csv >clocks.json
 }
-# fp32 units of the GPU: each does a multiplication and an addition in a cycle. null where the capture has no number of
-# multiprocessors.
-machine() { # -> ../machine.json: {name, multiprocessors, units}
+# fp32 units of the GPU, each of which does a multiplication and an addition in a cycle, and as many for dense products of
+# 16 bits with sums in fp32, by the data sheets. null where the capture has no number of multiprocessors.
+machine() { # -> ../machine.json: {name, multiprocessors, units, tensor_units}
     [ ! -s "$root/machine.json" ] || return 0
     within 20 "$repro" capture --probe gpu --json >capture.json 2>/dev/null
     jq --arg gpu "gpu$device" '.probes.gpu.devices[$gpu] | {name: (.name.value // null),
         multiprocessors: (.sm_count.value // null), capability: (.compute_capability.value // null)}
         | .units = (if .multiprocessors then .multiprocessors *
-            (if .capability | IN("6.0", "7.0", "7.2", "7.5", "8.0") then 64 else 128 end) else null end)' \
+            (if .capability | IN("6.0", "7.0", "7.2", "7.5", "8.0") then 64 else 128 end) else null end)
+        | .tensor_units = ({"7.0": 512, "7.5": 512, "8.0": 1024, "9.0": 2048, "10.0": 4096}[.capability // ""] as $each
+            | if .multiprocessors and $each then .multiprocessors * $each else null end)' \
         capture.json >"$root/machine.json" 2>/dev/null ||
-        echo '{"name": null, "multiprocessors": null, "units": null}' >"$root/machine.json"
+        echo '{"name": null, "multiprocessors": null, "units": null, "tensor_units": null}' >"$root/machine.json"
     put machine "$root/machine.json"
 }

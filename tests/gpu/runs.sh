@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # check.sh owns the variables
-# Parts of check.sh that train: bits, mixed, ranks, train, sizes, bundle, bundles, recipes.
+# Parts of check.sh that train: bits, mixed, ranks, train, train16, sizes, bundle, bundles, recipes.
 
 # repro run on the GPU, which may be silent for $hang_seconds: results in run.txt, messages in run.err.
 run_on_gpu() { # SECONDS RECIPE OPTION...
@@ -96,6 +96,7 @@ part_mixed() {
     same_bits resnet_fp16 resnet50_tiny_fp16 --set measure.timed_steps=5
     same_bits bert_bf16 bert_tiny_bf16 --set measure.timed_steps=10
     same_bits resnet_bf16 resnet50_tiny_bf16 --set measure.timed_steps=5
+    same_bits base_bf16 bert_bf16 --batch-size 4 --set measure.timed_steps=5
 }
 
 # Losses, norms and state roots of a rank.
@@ -175,42 +176,49 @@ part_ranks() {
     put_lines ranks list.jsonl
 }
 
-# Names of the models: of the recipe, and for people; tokens of a sample, or null.
-recipe_of() { case $1 in gpt) echo gpt2_124m_fp32 ;; *) echo "$1_fp32" ;; esac }
+# Names of the models: of the recipe in a precision, and for people; tokens of a sample, or null.
+recipe_of() { case $1 in gpt) echo "gpt2_124m_$2" ;; *) echo "$1_$2" ;; esac }
 documents() { # BUNDLE: facts.json and run.json of it as one document, {facts, run}
     { "$repro" inspect "$1" facts.json && "$repro" inspect "$1" run.json; } | jq -s '{facts: .[0], run: .[1]}'
 }
 name_of() { case $1 in bert) echo BERT-base ;; gpt) echo "GPT-2 124M" ;; *) echo ResNet-50 ;; esac }
 length_of() { case $1 in bert) echo 128 ;; gpt) echo 1024 ;; *) echo null ;; esac }
 # Samples (sequences or images) a second, the median of three windows, and the clock of the GPU in them by the run's own
-# telemetry.
-measure() { # MODEL BATCH WARM-UP STEPS
-    local name
-    name="$(name_of "$1") batch $2"
+# telemetry. A step is one micro-batch.
+measure() { # MODEL BATCH WARM-UP STEPS [bf16]
+    local name precision=${5:-fp32} list=train${5:+16}
+    name="$(name_of "$1") batch $2${5:+ in $5}"
     may "$name" || return 0
-    run_on_gpu 60 "$(recipe_of "$1")" --device "$device" --batch-size "$2" --set measure.warmup_steps="$3" \
+    run_on_gpu 60 "$(recipe_of "$1" "$precision")" --device "$device" --batch-size "$2" \
+        --set train.accumulation_steps=1 --set train.global_batch_size=0 --set measure.warmup_steps="$3" \
         --set measure.timed_steps="$4" --set measure.repeats=3 -o "$1-b$2.repro.tar.zst" || { lost_on_gpu "$name" $? run.err && return; }
     documents "$1-b$2.repro.tar.zst" >both.json
-    jq -c --arg model "$1" --arg asked "$2" --argjson length "$(length_of "$1")" \
+    jq -c --arg model "$1" --arg asked "$2" --argjson length "$(length_of "$1")" --arg precision "$precision" \
         --slurpfile machine "$root/machine.json" '
         .facts as $facts | .run | .results.throughput.value as $x | (.telemetry.clock_sm_hz.median? // null) as $hz
-        | .model.flops_per_sample as $flops | $machine[0].units as $units
+        | .model.flops_per_sample as $flops | $machine[0][if $precision == "fp32" then "units" else "tensor_units" end] as $units
         | {who: "repro", model: $model, batch: $facts.plan.batch, asked: $asked, samples_per_s: $x,
             tokens_per_s: (if $length then $x * $length else null end), flops_per_sample: $flops,
             clock_mhz: (if $hz then $hz / 1e6 else null end), power_w: (.telemetry.power_w.mean? // null),
             of_peak: (if $hz and $units and $flops then $x * $flops / ($units * 2 * $hz) else null end),
-            device_bytes: ($facts.rank[.world.slowest].device_bytes // null)}' both.json >>"$root/train.jsonl"
-    put_lines train "$root/train.jsonl"
+            device_bytes: ($facts.rank[.world.slowest].device_bytes // null)}' both.json >>"$root/$list.jsonl"
+    put_lines $list "$root/$list.jsonl"
     pass "$name: $(jq -s -r '.[-1] | "\(.samples_per_s * 10 | round / 10) samples/s"
         + if .clock_mhz then " at \(.clock_mhz | round) MHz" else "" end
-        + if .of_peak then ", \(.of_peak * 1000 | round / 10) % of the fp32 peak at that clock" else "" end' \
-        "$root/train.jsonl")"
+        + if .of_peak then ", \(.of_peak * 1000 | round / 10) % of the peak in \($precision) at that clock" else "" end' --arg precision "$precision" \
+        "$root/$list.jsonl")"
 }
 part_train() {
     machine
     measure bert 32 5 30
     measure gpt 4 5 30
     measure resnet50 128 5 20
+}
+part_train16() {
+    machine
+    measure bert 64 5 20 bf16
+    measure gpt 64 3 5 bf16
+    measure resnet50 256 5 10 bf16
 }
 part_sizes() {
     machine

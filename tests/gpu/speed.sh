@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # check.sh owns the variables
-# Parts of check.sh that measure other programs for comparison: speed, peers; and the ten figures at the end.
+# Parts of check.sh that measure other programs for comparison: speed, peers, peers16; and the figures at the end.
 
 # Median, lowest and highest clock of the GPU between two moments of clocks.json; of a row that was too short for a
 # sample the ones next to it.
@@ -9,7 +9,7 @@ clock_jq='def between($from; $to): [$clocks[0][] | select(.t >= $from and .t <= 
     def rounded($digits): if . == null then "" else pow(10; $digits) as $p | . * $p | round / $p end;'
 # Rows of a program of tests/bench, one JSON a line in FILE. Its own deadline is a little before the limit.
 # 77: no PyTorch with CUDA.
-torch_rows() { # SECONDS FILE PROGRAM [STDIN]
+torch_rows() { # SECONDS FILE PROGRAM [STDIN [OPTION...]]
     local limit=$1 rest
     rest=$(seconds_left) cut_short=0
     if [ "$rest" -lt "$limit" ]; then
@@ -17,7 +17,7 @@ torch_rows() { # SECONDS FILE PROGRAM [STDIN]
         [ "$deadline" -ge "$part_end" ] || cut_short=1
     fi
     limit=$((limit > 12 ? limit - 10 : 2))
-    within "$1" "$python" "$here/../bench/$3" --device "$torch_device" --seconds $limit >"$2" 2>torch.err \
+    within "$1" "$python" "$here/../bench/$3" --device "$torch_device" --seconds $limit "${@:5}" >"$2" 2>torch.err \
         <"${4:-/dev/null}"
 }
 # A row that PyTorch did not produce is skipped: it is not a failure of repro. ROWS: how many it printed. It ends before
@@ -88,26 +88,28 @@ part_speed() {
     done <<<"$peers"
 }
 
-part_peers() {
-    local status=0 rows
+# PyTorch's training beside ours, which the part train or train16 left.
+compare_training() { # SECONDS TRAIN PEERS UNITS [OPTION...]: keys of result.json; of machine.json; for gpu_peers.py
+    local status=0 rows seconds=$1 train=$2 peers=$3 units=$4
+    shift 4
     machine
     clocks_begin
-    torch_rows 240 rows.jsonl gpu_peers.py || status=$?
+    torch_rows "$seconds" rows.jsonl gpu_peers.py /dev/null "$@" || status=$?
     clocks_end
-    [ -s "$root/train.jsonl" ] || : >"$root/train.jsonl"
+    [ -s "$root/$train.jsonl" ] || : >"$root/$train.jsonl"
     jq -R -s '[split("\n")[] | fromjson? | select(type == "object")]' rows.jsonl >rows.json
     rows=$(jq length rows.json)
     torch_missing "PyTorch's training" $status "$rows"
     [ "$rows" -gt 0 ] || return 0
-    jq --slurpfile ours "$root/train.jsonl" --slurpfile clocks clocks.json --slurpfile machine "$root/machine.json" \
-        "$clock_jq"'$machine[0].units as $units
+    jq --slurpfile ours "$root/$train.jsonl" --slurpfile clocks clocks.json --slurpfile machine "$root/machine.json" \
+        --arg units "$units" "$clock_jq"'$machine[0][$units] as $units
         | map(. as $r | ([$ours[] | select(.model == $r.model and .batch == $r.batch)] | last) as $mine
         | (if .error then null else clock(.begin; .end) end) as $c
         | {who, model, variant, forced, attention, strict, batch, tf32, error, samples_per_s, tokens_per_s,
             clock_mhz: $c.mhz, device_bytes: .peak_bytes, torch, ours_over_it: (if $mine and .samples_per_s then $mine.samples_per_s / .samples_per_s else null end),
             of_peak: (if $c and $units and $mine.flops_per_sample and .samples_per_s
                 then .samples_per_s * $mine.flops_per_sample / ($units * 2e6 * $c.mhz) else null end)})' rows.json >peers.json
-    put peers peers.json
+    put "$peers" peers.json
     jq -r "$clock_jq"'.[] | select(.error | not) | [.who, .model, .batch, .attention // (if .forced == "nchw" then "NCHW" else "-" end), (.samples_per_s | rounded(1)),
         (.tokens_per_s | rounded(0)), (.clock_mhz // "-"), (.of_peak | rounded(3)), (.ours_over_it | rounded(3))]
         | map(if . == "" then "-" else . end) | @tsv' \
@@ -123,18 +125,22 @@ part_peers() {
           else "\($name) batch \(.batch): \(.samples_per_s * 10 | round / 10) samples/s\(
             if .ours_over_it then ", ours over it \(.ours_over_it * 1000 | round / 1000)" else "" end)" end' peers.json)
 }
+part_peers() { compare_training 240 train peers units; }
+part_peers16() { compare_training 150 train16 peers16 tensor_units --rows bf16; }
 
-# The ten figures of the end, from result.json. What was not measured is left out there too.
+# The figures of the end, from result.json: ten, and four of mixed precision. What was not measured is left out.
 put_figures() {
     edit_result 'def mean: if length > 0 then (map(log) | add / length | exp) * 1000 | round / 1000 else null end;
         def of($peer): [.speed.rows[]?.peers[] | select(.peer == $peer and .of_peer) | .of_peer] | mean;
-        def rate($model): [.train[]? | select(.who == "repro" and .model == $model)] | first
-            | if . then "\((.tokens_per_s // .samples_per_s) | round)" + if .clock_mhz
+        def rate($model; $list): [.[$list][]? | select(.who == "repro" and .model == $model)] | first
+            | if . then "\(if $model == "gpt" then .tokens_per_s else .samples_per_s end | round)" + if .clock_mhz
                 then " at \(.clock_mhz | round) MHz" else "" end else null end;
-        def best($model): [.peers[]? | select(.model == $model and .ours_over_it)] | min_by(.ours_over_it)
-            | if . then ", ours over \(.who)\(if .strict == false then " (attention in 3xTF32)" else "" end) \(
+        def best($model; $list): [.[$list][]? | select(.model == $model and .ours_over_it)] | min_by(.ours_over_it)
+            | if . then ", ours over \(.who)\(if .strict == false and $list == "peers" then " (attention in 3xTF32)" else "" end) \(
                 .ours_over_it * 1000 | round / 1000)" else "" end;
-        def both($model): rate($model) as $r | best($model) as $b | if $r then $r + $b else null end;
+        def both($model; $train; $peers): rate($model; $train) as $r | best($model; $peers) as $b | if $r then $r + $b else null end;
+        def both($model): both($model; "train"; "peers");
+        def both16($model): both($model; "train16"; "peers16");
         .figures = ({"operations": (if .ops then "\(.ops | map(select(.status == 0)) | length) of \(.ops | length) passes equal, \(
             .ops[0].cases) cases, \(.kernels.ran) of \(.kernels.count) kernels compared" else null end),
          "runs equal on GPU and CPU": (if .bits
@@ -142,6 +148,9 @@ put_figures() {
          "BERT-base b32, sequences/s": both("bert"),
          "GPT-2 124M 4 x 1024, tokens/s": both("gpt"),
          "ResNet-50 b128, images/s": both("resnet50"),
+         "BERT-base b64 in bf16, sequences/s": both16("bert"),
+         "GPT-2 124M 64 x 1024 in bf16, tokens/s": both16("gpt"),
+         "ResNet-50 b256 in bf16, images/s": both16("resnet50"),
          "GEMM, their time over ours": (if of("cublas")
             then "cuBLAS \(of("cublas")), pedantic \(of("cublas_pedantic") // "unknown")" else null end),
          "GEMM, best share of the fp32 peak": ([.speed.rows[]?

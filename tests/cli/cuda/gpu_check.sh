@@ -177,6 +177,9 @@ absent*) echo "no PyTorch here" >&2; exit 77 ;;
 ["cudnn", null, 2, {"error": "no memory"}]
 END
     ;;
+*gpu_peers*bf16*) sleep 0.6
+    echo '{"who": "pytorch compile bf16", "model": "bert", "forced": "", "attention": "FLASH_ATTENTION", "batch": 32,
+        "samples_per_s": 320, "strict": false, "begin": 1, "end": 9e9}' | tr '\n' ' ' ;;
 *gpu_peers*) sleep 0.6
     echo '{"who": "pytorch eager", "model": "bert", "forced": "", "attention": "EFFICIENT_ATTENTION, 3xTF32", "batch": 32,
         "tf32": false, "samples_per_s": 240, "tokens_per_s": 30720, "peak_bytes": 5, "strict": false, "begin": 1,
@@ -302,6 +305,13 @@ holds '.bundles == ["gpt2_124m_fp32.repro.tar.zst", "resnet50_fp32.repro.tar.zst
 grep -q 'bundles.tar.gz is without the bundles' gpu-check/log.txt || fail "an archive is too large"
 grep -qF -- '(n[tn]|tn)|' calls || fail "not the kernels of ncu"
 grep -q 'ncu: 1 launches' out.txt || fail "the report of ncu is not read"
+call "call 2, mixed" 0 "mixed.tar.gz peers16.tar.gz result.json tensor.tar.gz train16.tar.gz" "$call2" mixed
+parts_are mixed=done train16=done tensor=done peers16=done
+holds '.bits | length == 6 and all(.equal)'
+holds '[.train16[] | "\(.model) \(.asked)"] == ["bert 64", "gpt 64", "resnet50 256"] and .train == null'
+holds '(.train16[0].of_peak - 480 * 8e10 / (132 * 2048 * 2 * 1.5e9) | fabs) < 1e-6'
+holds '.peers16 | map([.who, .ours_over_it, .strict]) == [["pytorch compile bf16", 1.5, false]]'
+holds '.figures["BERT-base b64 in bf16, sequences/s"] == "480 at 1500 MHz, ours over pytorch compile bf16 1.5"'
 call "call 2, tools" 0 "profile.tar.gz result.json sanitizer.tar.gz" "$call2" tools
 parts_are sanitizer=done profile=done
 holds '.sanitizer | map([.tool, .errors]) == [["memcheck", 0], ["racecheck", 0], ["synccheck", 0]]'
@@ -328,7 +338,7 @@ rm -rf back machine packed temporary/*
 # --- the other parts, and what goes wrong ---
 day rest 0 "$check" ./played mixed train ranks sizes recipes
 holds '.about.parts | length == 5 and all(.end == "done")'
-holds '.bits | map(.name) == ["bert_fp16", "gpt_fp16", "resnet_fp16", "bert_bf16", "resnet_bf16"] and all(.equal)'
+holds '.bits | map(.name) == ["bert_fp16", "gpt_fp16", "resnet_fp16", "bert_bf16", "resnet_bf16", "base_bf16"] and all(.equal)'
 grep -qx 'mixed precision' calls || fail "mixed precision was not compared"
 holds '.train | length == 7 and (.[3:] | map("\(.model) \(.asked)")) == ["bert 96", "bert max", "resnet50 max", "bert 64"]'
 holds '.bundles | length == 6'
@@ -337,8 +347,8 @@ holds '.about.failed == 2 and (.about.failures | all(contains("mixed precision")
 # The first pass is without wgmma. A kernel that hangs in the second one costs neither the first pass nor the runs.
 day "hang of a kernel of mixed precision" 1 env DAY=stop-gemm HANG_SECONDS=1 "$check" ./played mixed
 parts_are mixed=done
-holds '.about.failed == 1 and (.bits | length == 5 and all(.equal))'
-[ "$(grep -c '^run mma$' calls)" = 5 ] || fail "runs after the hang do not leave wgmma out: $(cat calls)"
+holds '.about.failed == 1 and (.bits | length == 6 and all(.equal))'
+[ "$(grep -c '^run mma$' calls)" = 6 ] || fail "runs after the hang do not leave wgmma out: $(cat calls)"
 # Every bit is right, and one kernel never ran: a failure, and no reason to drop whole runs.
 day "kernel that never runs" 1 env DAY=never AFTER_FAILED_OPS="sanitizer bits" "$check" ./played ops train
 parts_are ops=done train=done
