@@ -15,6 +15,7 @@
 #define CONV_BATCH 32
 #define CALLS 160
 #define ELEMENTS (ROWS * INNER) /* floats of a large block: [12288, 3072] */
+#define CUBE 8192               /* in mixed precision: [8192, 8192] numbers of 16 bits fit */
 
 struct bench {
     struct rp_dev *dev;
@@ -43,6 +44,10 @@ static void run_gemm(struct bench *b, const struct call *c)
     struct rp_gemm g = {.ta = c->ta, .tb = c->tb, .m = (int)c->m, .n = (int)c->n, .k = (int)c->k, .segment = c->segment,
                         .a = b->x, .lda = c->ta ? c->m : c->k, .b = b->w, .ldb = c->tb ? c->k : c->n, .c = b->y,
                         .ldc = c->n};
+    if (rp_is_mixed(b->dev->numerics) && c->ta) { /* gradients of weights are fp32 */
+        g.c32 = b->y;
+        g.c = NULL;
+    }
     b->dev->op->gemm(b->dev, &g);
 }
 
@@ -212,6 +217,15 @@ static int gemms(struct call *out)
     return n;
 }
 
+/* Two GEMMs as large as others are measured with. */
+static int cubes(struct call *out)
+{
+    out[0] = gemm_call("forward NT", "large", CUBE, CUBE, CUBE);
+    out[0].tb = 1;
+    out[1] = gemm_call("data gradient NN", "large", CUBE, CUBE, CUBE);
+    return 2;
+}
+
 /* Causal attention without dropout; flops of the pairs that the mask leaves. */
 static int causal(struct call *out)
 {
@@ -323,6 +337,8 @@ static int is_supported(const struct rp_backend *b, const struct rp_device_opts 
                         struct rp_op_use *use)
 {
     struct rp_err unused;
+    if (rp_is_mixed(o->numerics) && c->flops == 0) /* not by tensor cores */
+        return 0;
     if (c->dim)
         *use = (struct rp_op_use){.op = c->run == run_attention ? RP_OP_attention_forward : RP_OP_attention_backward,
                                   .batch = (int)c->m, .seq = (int)c->n, .heads = c->heads, .head_dim = c->dim,
@@ -389,6 +405,15 @@ static int measure_call(struct bench *b, const struct call *c, const struct rp_c
     return 0;
 }
 
+/* What is read and written has numbers of 16 bits, but for gradients of weights. */
+static void store_in_16_bits(struct call *c)
+{
+    const double weights = c->run == run_conv_weights ? (double)rp_conv_taps(&c->conv) * c->conv.out_c
+                           : c->ta                    ? (double)c->m * (double)c->n
+                                                      : 0;
+    c->bytes = c->bytes / 2 + 2 * weights;
+}
+
 static void *new_block(struct bench *b, size_t bytes)
 {
     return b->dev->backend->block(b->dev, RP_CLASS_SCRATCH, bytes, b->err);
@@ -406,6 +431,11 @@ static int prepare(struct bench *b)
             return -1;
         b->dev->op->init_normal(b->dev, *large[i], (size_t)ELEMENTS, 0.5f, 1 + i, 7, 1);
     }
+    if (rp_is_mixed(b->dev->numerics)) /* both halves of z, whose numbers are fp32; it is written only */
+        for (size_t i = 0; i < 4; i++)
+            for (size_t half = 0; *large[i] != b->z && half < 2; half++)
+                b->dev->op->round_stored(b->dev, rp_stored_at(b->dev, *large[i], (long)(half * ELEMENTS)), b->z, NULL,
+                                         (size_t)ELEMENTS);
     b->work = new_block(b, work * sizeof(float));
     b->small = b->work ? new_block(b, small * sizeof(float)) : NULL;
     b->mask = b->small ? new_block(b, mask) : NULL;
@@ -427,9 +457,10 @@ struct rp_dev *rp_ops_speed_open(const struct rp_backend *b, const struct rp_dev
         {.op = RP_OP_attention_backward, .batch = 8, .seq = 512, .heads = 12, .head_dim = 64},
         {.op = RP_OP_layernorm_backward, .rows = ROWS, .width = HIDDEN},
         {.op = RP_OP_batchnorm_backward, .rows = 100352, .width = 256},
+        {.op = RP_OP_gemm, .rows = CUBE, .width = CUBE, .depth = CUBE},
     };
     struct call calls[CALLS];
-    int n = 5, more = causal(calls);
+    int n = rp_is_mixed(o->numerics) ? 6 : 5, more = causal(calls);
     more += convolutions(calls + more);
     for (int i = 0; i < more; i++)
         if (is_supported(b, o, &calls[i], &use[n]))
@@ -444,12 +475,15 @@ int rp_ops_speed(struct rp_dev *dev, const struct rp_device_opts *o, double seco
     struct call calls[CALLS];
     struct rp_op_use use;
     int n = gemms(calls);
+    n += rp_is_mixed(o->numerics) ? cubes(calls + n) : 0;
     n += list_others(calls + n);
     n += causal(calls + n);
     n += convolutions(calls + n);
     RP_BUG_IF(n > CALLS);
     rp_case_watch_begin(progress, "filling the tensors", 1, "");
     int failed = prepare(&b) < 0;
+    for (int i = 0; i < n && rp_is_mixed(o->numerics); i++)
+        store_in_16_bits(&calls[i]);
     for (int i = 0; i < n && !failed && !(stop && stop()); i++)
         failed = is_supported(dev->backend, o, &calls[i], &use) && measure_call(&b, &calls[i], progress) < 0;
     *rows = b.rows;

@@ -1,8 +1,9 @@
-/* The speed of a device in the operations of a training step.
+/* The speed of a device in the operations of a training step, in the arithmetic in which it is opened.
  *
  * What:    the GEMMs of a transformer of width 768 (BERT-base) at batch 32 and 96, attention, and the operations
  *          limited by memory; causal attention up to 8192 tokens as far as the device supports it; the convolutions of
- *          ResNet-50 at batch 32.
+ *          ResNet-50 at batch 32. In mixed precision what tensor cores compute: GEMMs, also of 8192 cubed, attention
+ *          and convolutions.
  * Flow:    -> an array of {"what", "name", "shape", "seconds", "flops", "bytes", "calls"}: the median of several
  *          windows; flops and bytes of one call, where bytes counts each input and each output once.
  * Owner:   the caller owns *rows, and closes the device, which owns the blocks.

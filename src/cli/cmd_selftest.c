@@ -231,8 +231,9 @@ static int measure_speed(struct rp_cli *cli, const struct selftest_opts *o, stru
     struct rp_gpu_report r = {.done = is_verbose(cli, o) ? print_speed_done : NULL};
     const char *backend = "cuda";
     const double seconds = rp_process_tool() ? 0 : SPEED_SECONDS;
-    int failed = is_wanted(o, "cpu") ? -1 : rp_worker_speed_gpu(o->device, seconds, &r, err);
-    if (is_wanted(o, "cpu") || (failed && !is_wanted(o, "cuda") && is_unusable(&r, err))) {
+    int failed = is_wanted(o, "cpu") ? -1 : rp_worker_speed_gpu(o->device, o->tensor_core, seconds, &r, err);
+    if (is_wanted(o, "cpu") ||
+        (failed && !o->tensor_core && !is_wanted(o, "cuda") && is_unusable(&r, err))) {
         backend = "cpu";
         rp_gpu_report_fini(&r);
         failed = measure_cpu_speed(&r.rows, err);
@@ -256,8 +257,8 @@ static int note_result(json_t *doc, const char *what, int failed)
 static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
 {
     const struct selftest_opts *o = cli->opts;
-    if (o->tensor_core && o->speed)
-        return rp_fail(err, RP_USAGE, "--tensor-core compares, --speed measures strict fp32: leave one of them out");
+    if (o->tensor_core && o->speed && is_wanted(o, "cpu"))
+        return rp_fail(err, RP_USAGE, "--speed --tensor-core is for GPUs: CPUs compute tensor cores in software");
     if (o->speed)
         return measure_speed(cli, o, err);
     const struct rp_case_watch progress = {.done = is_verbose(cli, o) ? print_row_done : NULL};
@@ -292,7 +293,8 @@ const struct rp_command rp_cmd_selftest = {
         "Takes a few seconds. Exit status 5 if anything differs.\n"
         "--tensor-core does so in mixed precision, with the sums of products of each kind of tensor core "
         "(train.tensor_core): on the CPU, which emulates them, on a GPU with its own; and products that were recorded "
-        "on V100, A100, A2, Ada, L40S, H100, H200 and B200.\n"
+        "on V100, A100, A2, Ada, L40S, H100, H200 and B200. With --speed it measures a GPU's tensor cores, in bf16, "
+        "before compute capability 8.0 in fp16.\n"
         "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
         "names operation, case and shape, and so does \"stopped\" with --json. A minute without a report counts "
         "as a hang, before the first case five minutes; RP_GPU_TIMEOUT_MS=20000 in the environment makes it "
@@ -308,6 +310,7 @@ const struct rp_command rp_cmd_selftest = {
         "Examples:\n"
         "  repro selftest\n"
         "  repro selftest --backend cuda --tensor-core\n"
+        "  repro selftest --backend cuda --tensor-core --speed\n"
         "  repro selftest --speed --json\n",
     .opts = opts,
     .opts_size = sizeof(struct selftest_opts),

@@ -129,6 +129,17 @@ static int compare_mixed(const struct rp_device_opts *device, json_t *values, st
     return gpu && first.code == RP_OK ? 0 : -1;
 }
 
+/* bf16 where the GPU has it, else fp16; strict fp32, and *err, if there is no GPU. */
+static enum rp_numerics mixed_of(const struct rp_device_opts *device, struct rp_err *err)
+{
+    const struct rp_cuda_gpu *gpu = rp_cuda_gpu_of(device, err);
+    enum rp_numerics last = 0;
+    for (int n = 0; gpu && n < RP_NUMERICS_COUNT; n++)
+        if (rp_is_mixed((enum rp_numerics)n) && rp_cuda_has_arithmetic(gpu->capability, (enum rp_numerics)n))
+            last = (enum rp_numerics)n;
+    return last;
+}
+
 static int answer_mixed(const struct rp_device_opts *device, struct rp_err *err)
 {
     struct rp_err failed = {0};
@@ -151,6 +162,8 @@ static int answer_report(enum rp_frame type, const json_t *question, struct rp_e
     const struct rp_backend *b = &rp_backend_cuda;
     if (type == RP_FRAME_SELFTEST && asked.tensor_core)
         return answer_mixed(&o, err);
+    if (asked.tensor_core)
+        o.numerics = mixed_of(&o, &failed);
     struct rp_dev *dev =
         type == RP_FRAME_SELFTEST ? rp_ops_selftest_open(b, &o, &failed) : rp_ops_speed_open(b, &o, &failed);
     json_t *values = json_object();

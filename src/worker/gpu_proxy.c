@@ -264,9 +264,10 @@ int rp_worker_selftest_gpu(const char *device, int mixed, struct rp_gpu_report *
     return query_report(RP_FRAME_SELFTEST, question, r, err);
 }
 
-int rp_worker_speed_gpu(const char *device, double seconds, struct rp_gpu_report *r, struct rp_err *err)
+int rp_worker_speed_gpu(const char *device, int mixed, double seconds, struct rp_gpu_report *r, struct rp_err *err)
 {
-    RP_JSON *question = json_pack("{s:s, s:f}", "device", device ? device : "", "seconds", seconds);
+    RP_JSON *question =
+        json_pack("{s:s, s:b, s:f}", "device", device ? device : "", "tensor_core", mixed, "seconds", seconds);
     return query_report(RP_FRAME_SPEED, question, r, err);
 }
 

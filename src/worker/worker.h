@@ -50,8 +50,9 @@ struct rp_gpu_limits rp_worker_gpu_limits(void);
 /* Every operation on a GPU against the definitions: in strict fp32, or in each arithmetic of mixed precision that it
  * has. RP_MISMATCH: some differ; RP_UNAVAILABLE: the GPU cannot be used, or, with r->stopped, it hung. */
 int rp_worker_selftest_gpu(const char *device, int mixed, struct rp_gpu_report *r, struct rp_err *err) rp_must_check;
-/* How fast a GPU is, each row taking about this many seconds. */
-int rp_worker_speed_gpu(const char *device, double seconds, struct rp_gpu_report *r, struct rp_err *err) rp_must_check;
+/* How fast a GPU is, each row taking about this many seconds; mixed: in bf16, or fp16 where it has no bf16. */
+int rp_worker_speed_gpu(const char *device, int mixed, double seconds, struct rp_gpu_report *r,
+                        struct rp_err *err) rp_must_check;
 
 /* Products that tensor cores of the GPU add at a time in the precision of o->numerics: 4, 8 or 16; 0: it has none for
  * it, or is not there. */

@@ -14,6 +14,9 @@ Prints a JSON line per row as soon as it is done: {"what", "name", "shape", "pee
                    tensor cores
   cudnn            convolutions, channels last; cuDNN tries its algorithms first, Winograd's among them
 
+--tensor-core: of `repro selftest --speed --tensor-core`, all in bf16, one peer a row: cublas_bf16 (torch.mm), sdpa_flash
+(SDPBackend.FLASH_ATTENTION) and cudnn_bf16, channels last.
+
 Attention reads q, k and v from one tensor and writes its gradient into one, as ours. The first peer of every row comes
 first, then the second ones.
 """
@@ -141,6 +144,21 @@ def seconds(call, device):
     return statistics.median(windows[2:])
 
 
+def peers_in_bf16(row, device):
+    what, size = row["what"], [int(x) for x in row["shape"].split("x")]
+    heads = re.fullmatch(r"(\d+) heads of (\d+)", row["name"])
+    conv = re.fullmatch(r"(\d+)x\d+/(\d+) to (\d+)", row["name"])
+    if len(size) == 3:
+        return [("cublas_bf16", "cuBLAS, bf16", False, contextlib.nullcontext, lambda: product(what, *size, device))]
+    if what.startswith("causal attention") and heads:
+        return [("sdpa_flash", "SDPBackend.FLASH_ATTENTION, bf16", False, lambda: sdpa_kernel(SDPBackend.FLASH_ATTENTION),
+                 lambda: attention(what, *size, *map(int, heads.groups()), device))]
+    if what.startswith("convolution") and conv:
+        return [("cudnn_bf16", "cuDNN in channels last, bf16", False, contextlib.nullcontext,
+                 lambda: convolution(what, *map(int, conv.groups()), *size, device, torch.channels_last))]
+    return []
+
+
 def peers_of(row, device):
     """[(peer, label, strict, context, make)] of a row: the first peer, and another one where there is one."""
     what, size = row["what"], [int(x) for x in row["shape"].split("x")]
@@ -184,6 +202,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=600, help="no row begins later; one under way is given up")
+    parser.add_argument("--tensor-core", action="store_true", help="in bf16")
     a = parser.parse_args()
     if a.device != "cpu" and not torch.cuda.is_available():
         print("this PyTorch finds no GPU", file=sys.stderr)
@@ -193,7 +212,10 @@ def main():
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
-    peers = [(row, peers_of(row, a.device)) for row in json.load(sys.stdin)["speed"]]
+    if a.tensor_core:
+        torch.set_default_dtype(torch.bfloat16)
+    of = peers_in_bf16 if a.tensor_core else peers_of
+    peers = [(row, of(row, a.device)) for row in json.load(sys.stdin)["speed"]]
     for row, peer in [(row, p[i]) for i in range(2) for row, p in peers if len(p) > i]:
         if time.monotonic() > deadline:
             print("not all rows were measured: no time was left", file=sys.stderr)

@@ -4,8 +4,8 @@
 #
 #   call2.sh good     capture, the bundles of GPT-2 and ResNet-50, counters of the large kernels
 #   call2.sh slow     the same with the counters first
-#   call2.sh mixed    mixed precision: operations, runs against the CPU, training in bf16 beside PyTorch's, bare
-#                     instructions; give it MINUTES=8
+#   call2.sh mixed    mixed precision: operations, runs against the CPU, training and products in bf16 beside
+#                     PyTorch's, bare instructions; give it MINUTES=8
 #   call2.sh tools    compute-sanitizer and the counters; give it MINUTES=6, as every tool needs one or two
 #   call2.sh differ   operations are right and runs differ: the runs without graphs, then compute-sanitizer
 #   call2.sh hang     a run hung: the runs without graphs, their speed, compute-sanitizer
@@ -45,7 +45,7 @@ status=0
 case ${1:-good} in
 good) check capture:20 bundles:45 profile ;;
 slow) check profile:90 bundles:45 capture ;;
-mixed) check mixed:200 train16:70 tensor:60 peers16 ;;
+mixed) check mixed:180 train16:60 speed16:90 tensor:40 peers16 ;;
 tools) check sanitizer:210 profile ;;
 differ) RP_CUDA_GRAPHS=0 check bits:100 sanitizer ;;
 hang) RP_CUDA_GRAPHS=0 check bits:80 train:35 sanitizer ;;

@@ -31,6 +31,7 @@ train16     run        100  BERT-base b64, GPT-2 124M 64 x 1024 and ResNet-50 b2
 bundle      run        150  the recipe bert_fp32 in full, sealed; two of its steps replayed on the CPU
 ranks       run        200  two ranks on the GPU, a GPU and a CPU rank, all GPUs by NCCL: the bits of one rank
 speed       speed      220  GEMMs against cuBLAS, attention against PyTorch, convolutions against cuDNN
+speed16     speed      150  the same with tensor cores in bf16
 peers       peers      240  the training of the part train by PyTorch, eager and compiled, in one process
 peers16     peers      150  the training of the part train16 by PyTorch, compiled and eager, in bf16 autocast
 capture     capture     60  what repro reads of the GPU against nvidia-smi, value by value

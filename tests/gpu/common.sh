@@ -223,8 +223,8 @@ clocks_end() { # -> clocks.json
     jq -R -s '[split("\n")[] | split(", ") | map(tonumber? // null) | select(length == 4 and .[1] != null)
         | {t: .[0], mhz: .[1], w: .[2], c: .[3]}]' clocks.csv >clocks.json
 }
-# fp32 units of the GPU, each of which does a multiplication and an addition in a cycle, and as many for dense products of
-# 16 bits with sums in fp32, by the data sheets. null where the capture has no number of multiprocessors.
+# fp32 units of the GPU, each of which does a multiplication and an addition in a cycle, and as many for dense products
+# of 16 bits with sums in fp32, by the data sheets. null where the capture has no number of multiprocessors.
 machine() { # -> ../machine.json: {name, multiprocessors, units, tensor_units}
     [ ! -s "$root/machine.json" ] || return 0
     within 20 "$repro" capture --probe gpu --json >capture.json 2>/dev/null

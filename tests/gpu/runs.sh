@@ -202,7 +202,7 @@ measure() { # MODEL BATCH WARM-UP STEPS [bf16]
             clock_mhz: (if $hz then $hz / 1e6 else null end), power_w: (.telemetry.power_w.mean? // null),
             of_peak: (if $hz and $units and $flops then $x * $flops / ($units * 2 * $hz) else null end),
             device_bytes: ($facts.rank[.world.slowest].device_bytes // null)}' both.json >>"$root/$list.jsonl"
-    put_lines $list "$root/$list.jsonl"
+    put_lines "$list" "$root/$list.jsonl"
     pass "$name: $(jq -s -r '.[-1] | "\(.samples_per_s * 10 | round / 10) samples/s"
         + if .clock_mhz then " at \(.clock_mhz | round) MHz" else "" end
         + if .of_peak then ", \(.of_peak * 1000 | round / 10) % of the peak in \($precision) at that clock" else "" end' --arg precision "$precision" \

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154,SC2034 # check.sh owns the variables
-# Parts of check.sh that measure other programs for comparison: speed, peers, peers16; and the figures at the end.
+# Parts of check.sh that measure other programs for comparison: speed, speed16, peers, peers16; and the figures at the end.
 
 # Median, lowest and highest clock of the GPU between two moments of clocks.json; of a row that was too short for a
 # sample the ones next to it.
@@ -33,12 +33,14 @@ torch_missing() { # WHAT STATUS ROWS
     esac
 }
 
-part_speed() {
-    local status=0 begin peers
+# Single operations beside PyTorch's.
+compare_operations() { # KEY UNITS [OPTION]: of result.json; of machine.json; of both programs
+    local status=0 begin peers key=$1 units=$2
+    shift 2
     machine
     clocks_begin
     begin=$EPOCHREALTIME
-    RP_GPU_TIMEOUT_MS=${hang_seconds}000 within 120 "$repro" selftest --speed --backend cuda --device "$device" --json \
+    RP_GPU_TIMEOUT_MS=${hang_seconds}000 within 120 "$repro" selftest --speed --backend cuda --device "$device" --json "$@" \
         >ours.json 2>ours.err || status=$?
     echo "{\"begin\": $begin, \"end\": $EPOCHREALTIME}" >when.json
     if [ $status != 0 ]; then
@@ -49,14 +51,14 @@ part_speed() {
     jq -s -e '.[0].speed | length > 0' ours.json >/dev/null 2>&1 || { clocks_end && return; }
     : >theirs.jsonl
     if [ $status = 0 ]; then
-        torch_rows 150 theirs.jsonl speed_torch.py ours.json || status=$?
+        torch_rows 150 theirs.jsonl speed_torch.py ours.json "$@" || status=$?
         torch_missing "the same operations by PyTorch" $status "$(wc -l <theirs.jsonl)"
     fi
     clocks_end
     jq -R -s '[split("\n")[] | fromjson? | select(type == "object")]' theirs.jsonl >theirs.json
     jq -n --slurpfile ours ours.json --slurpfile theirs theirs.json --slurpfile clocks clocks.json \
-        --slurpfile when when.json --slurpfile machine "$root/machine.json" "$clock_jq"'
-        clock($when[0].begin; $when[0].end) as $clock | $machine[0].units as $units
+        --slurpfile when when.json --slurpfile machine "$root/machine.json" --arg units "$units" "$clock_jq"'
+        clock($when[0].begin; $when[0].end) as $clock | $machine[0][$units] as $units
         | def of_peak($flops; $seconds; $mhz): if $flops > 0 and $seconds and $mhz and $units
             then $flops / $seconds / ($units * 2e6 * $mhz) else null end;
         {clock: $clock, units: $units, rows: [$ours[0].speed[] as $r | {what: $r.what, name: $r.name, shape: $r.shape,
@@ -66,7 +68,7 @@ part_speed() {
                 | clock(.begin; .end) as $c | {peer, label: .label, strict, error, clock_mhz: $c.mhz,
                     us: (if .seconds then .seconds * 1e6 else null end), of_peak: of_peak($r.flops; .seconds; $c.mhz),
                     of_peer: (if .seconds then .seconds / $r.seconds else null end)}]}]}' >table.json
-    put speed table.json
+    put "$key" table.json
     jq -r "$clock_jq"'def peer($n): .peers[$n] // {} | [.of_peer | rounded(3)], [.clock_mhz // ""], [.peer // ""] | .[];
         .rows[] | [.what, .name, .shape, (.us | rounded(1)), (.tflops | rounded(2)), (.gbs | rounded(0)),
             (.of_peak | rounded(3)), peer(0), peer(1)]
@@ -76,10 +78,10 @@ part_speed() {
                     "MHz", "" }
             { printf f, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13 }' >table.txt
     if ! { [ -s table.json ] && jq -e '.rows | length > 0' table.json >/dev/null; }; then
-        miss "speed: nothing was measured"
+        miss "$key: nothing was measured"
     elif [ -z "$stop" ]; then
-        pass "speed: $(jq -r '"\(.rows | length) operations" + if .clock
-            then " at \(.clock.mhz) MHz (\(.clock.least) to \(.clock.most))" else "" end' table.json), in speed/table.txt"
+        pass "$key: $(jq -r '"\(.rows | length) operations" + if .clock
+            then " at \(.clock.mhz) MHz (\(.clock.least) to \(.clock.most))" else "" end' table.json), in $key/table.txt"
     fi
     peers=$(jq -r '[.rows[].peers[] | select(.of_peer)] | group_by(.peer)[] | "\(.[0].label): \(
         (map(.of_peer | log) | add / length | exp) * 1000 | round / 1000) over \(length) sizes"' table.json)
@@ -87,6 +89,9 @@ part_speed() {
         note "geometric mean of their time over ours, $line"
     done <<<"$peers"
 }
+
+part_speed() { compare_operations speed units; }
+part_speed16() { compare_operations speed16 tensor_units --tensor-core; }
 
 # PyTorch's training beside ours, which the part train or train16 left.
 compare_training() { # SECONDS TRAIN PEERS UNITS [OPTION...]: keys of result.json; of machine.json; for gpu_peers.py
@@ -128,10 +133,12 @@ compare_training() { # SECONDS TRAIN PEERS UNITS [OPTION...]: keys of result.jso
 part_peers() { compare_training 240 train peers units; }
 part_peers16() { compare_training 150 train16 peers16 tensor_units --rows bf16; }
 
-# The figures of the end, from result.json: ten, and four of mixed precision. What was not measured is left out.
+# The figures of the end, from result.json: ten, and five of mixed precision. What was not measured is left out.
 put_figures() {
     edit_result 'def mean: if length > 0 then (map(log) | add / length | exp) * 1000 | round / 1000 else null end;
-        def of($peer): [.speed.rows[]?.peers[] | select(.peer == $peer and .of_peer) | .of_peer] | mean;
+        def of($peer): [(.speed, .speed16).rows[]?.peers[] | select(.peer == $peer and .of_peer) | .of_peer] | mean;
+        def best_share: [.rows[]? | select((.shape | split("x") | length) == 3 and .of_peak) | .of_peak] | max
+            | if . then . * 1000 | round / 1000 else null end;
         def rate($model; $list): [.[$list][]? | select(.who == "repro" and .model == $model)] | first
             | if . then "\(if $model == "gpt" then .tokens_per_s else .samples_per_s end | round)" + if .clock_mhz
                 then " at \(.clock_mhz | round) MHz" else "" end else null end;
@@ -153,9 +160,9 @@ put_figures() {
          "ResNet-50 b256 in bf16, images/s": both16("resnet50"),
          "GEMM, their time over ours": (if of("cublas")
             then "cuBLAS \(of("cublas")), pedantic \(of("cublas_pedantic") // "unknown")" else null end),
-         "GEMM, best share of the fp32 peak": ([.speed.rows[]?
-            | select((.shape | split("x") | length) == 3 and .of_peak) | .of_peak] | max
-            | if . then . * 1000 | round / 1000 else null end),
+         "GEMM, best share of the fp32 peak": (.speed | best_share),
+         "GEMM in bf16, best share of the peak": (.speed16 | best_share),
+         "GEMM in bf16, time of cuBLAS over ours": of("cublas_bf16"),
          "attention, their time over ours": (if of("sdpa_math") then "MATH (fp32) \(of("sdpa_math")), memory-efficient\(
             if any(.speed.rows[].peers[]; .peer == "sdpa_efficient" and .strict == false) then " (3xTF32)" else "" end) \(
             of("sdpa_efficient") // "unknown")"

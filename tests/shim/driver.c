@@ -13,7 +13,8 @@
  * it is loaded or, unless CUDA_MODULE_LOADING=EAGER, at its first launch (0) SHIM_L2=BYTES              of the cache
  * that all multiprocessors share (32 MiB) SHIM_MULTIPROCESSORS=N     of each (4)           SHIM_SHARED=BYTES    a block
  * may have (what the capability gives) SHIM_IDLE=FILE             nothing is executed or copied; at the end, one a
- * line: "KERNEL LAUNCHES BYTES", of shared memory at most SHIM_DEFER=0|1|2           when work of streams is done, see
+ * line: "KERNEL LAUNCHES BYTES", of shared memory at most SHIM_IDLE_FROM=KERNEL     from its first launch on; before,
+ * everything is executed SHIM_DEFER=0|1|2           when work of streams is done, see
  * stream.c SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_AHEAD=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
  */
 #include "tests/shim/driver.h"

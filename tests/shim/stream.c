@@ -97,10 +97,18 @@ static void let_go(CUevent event)
         free(event);
 }
 
+static int is_idle(const struct shim_work *w)
+{
+    static int has_begun;
+    const char *from = getenv("SHIM_IDLE_FROM");
+    has_begun |= !from || (w->kind == LAUNCH && strcmp(w->kernel, from) == 0);
+    return getenv("SHIM_IDLE") && has_begun;
+}
+
 static void run(const struct shim_work *w)
 {
     const char *fault;
-    if (getenv("SHIM_IDLE") && w->kind != RECORD && w->kind != WAIT) {
+    if (is_idle(w) && w->kind != RECORD && w->kind != WAIT) {
         if (w->kind == LAUNCH)
             note_launch(w);
         return;

@@ -167,6 +167,8 @@ cat >python <<'EOS'
 #!/bin/sh
 case "$PEERS $*" in
 absent*) echo "no PyTorch here" >&2; exit 77 ;;
+*speed_torch*tensor-core*)
+    jq -c '.speed[0] | {what, name, shape, peer: "cublas_bf16", label: "cuBLAS, bf16", strict: false, begin: 1, end: 9e9, seconds: 2.4e-4}' ;;
 *speed_torch*) [ "$(jq '.speed | length')" = 4 ] || exit 9
     jq -c '. as [$peer, $name, $i, $result] | $ours[0].speed[$i] | {what, name: ($name // .name), shape, peer: $peer,
         label: $peer, strict: true, begin: 1, end: 9e9} + $result' --slurpfile ours "$SPEED" <<END
@@ -305,8 +307,10 @@ holds '.bundles == ["gpt2_124m_fp32.repro.tar.zst", "resnet50_fp32.repro.tar.zst
 grep -q 'bundles.tar.gz is without the bundles' gpu-check/log.txt || fail "an archive is too large"
 grep -qF -- '(n[tn]|tn)|' calls || fail "not the kernels of ncu"
 grep -q 'ncu: 1 launches' out.txt || fail "the report of ncu is not read"
-call "call 2, mixed" 0 "mixed.tar.gz peers16.tar.gz result.json tensor.tar.gz train16.tar.gz" "$call2" mixed
-parts_are mixed=done train16=done tensor=done peers16=done
+call "call 2, mixed" 0 "mixed.tar.gz peers16.tar.gz result.json speed16.tar.gz tensor.tar.gz train16.tar.gz" "$call2" mixed
+parts_are mixed=done train16=done speed16=done tensor=done peers16=done
+holds '(.speed16.rows[0].of_peak - 14495514624 / 3e-4 / (132 * 2048 * 2 * 1.5e9) | fabs) < 1e-6 and .speed == null'
+holds '.figures["GEMM in bf16, time of cuBLAS over ours"] == 0.8 and .figures["GEMM in bf16, best share of the peak"] == 0.06'
 holds '.bits | length == 6 and all(.equal)'
 holds '[.train16[] | "\(.model) \(.asked)"] == ["bert 64", "gpt 64", "resnet50 256"] and .train == null'
 holds '(.train16[0].of_peak - 480 * 8e10 / (132 * 2048 * 2 * 1.5e9) | fabs) < 1e-6'

@@ -60,6 +60,17 @@ holds '(.operations | length > 40 and any(.failed > 0)) and (has("stopped") | no
 holds '.operations | all((.failed > 0) == has("difference")) and all(.failed == 0 or (.op as $op | .difference | contains($op)))'
 words err.txt '^repro: note: '
 
+# Speed of tensor cores, after their sums are right: a row for each product, of the kernels of bf16.
+on_gpu SHIM_IDLE_FROM=init_normal RP_CUDA_GEMM=mma RP_GPU_TOOL=env "$REPRO" selftest --speed --tensor-core --backend cuda --json >selftest.json
+holds '.speed | length > 100 and all(.flops > 0 and .seconds > 0)'
+holds '[.speed[] | select(.name == "large") | .shape] == ["8192x8192x8192", "8192x8192x8192"]'
+holds '[.speed[] | select(.what == "forward NT" and .shape == "4096x768x768")] | .[0].bytes == 2 * 768 * (4096 + 4096 + 768)'
+for kernel in gemm16_bf16_128x128_nt gemm16_bf16_128x128_tn attention16_keys_bf16_64 attention16_forward_bf16_128 conv16_wgrad_bf16_; do
+    grep -q "^$kernel" idle.txt || fail "$kernel was not measured"
+done
+if grep -qE '^(adam|gemm_|gemm16_f16)' idle.txt; then fail "other kernels were measured: $(cat idle.txt)"; fi
+exit_of 2 "$REPRO" selftest --speed --tensor-core --backend cpu
+
 selftest 7 -- --backend cuda --tensor-core
 says_in "the tensor cores of Shim GPU do not compute as repro-fp16-tc16/0 has it: kernel gemm16 " err.txt
 holds '.stopped.op == "opening the device" and .operations == []'
