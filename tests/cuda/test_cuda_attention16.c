@@ -68,6 +68,17 @@ static void compare_mask(const struct sample *s)
           s->batch, s->seq, s->heads, s->causal, bad, at, mask.here[at], mask.value[at]);
 }
 
+/* NaN after the last row: where a kernel reads it, not even a probability of zero hides it. */
+static void end_with_nan(const struct matrix *x, size_t n)
+{
+    static uint16_t nan[1024];
+    struct rp_err e = {0};
+    memset(nan, 0x7f, sizeof nan);
+    for (int i = 0; i < COUNT(nan); i++)
+        nan[i] |= 0x80;
+    check(dev->backend->upload(dev, moved(x, n, 0), nan, sizeof nan, &e), &e);
+}
+
 static void compare_sample(const struct sample *s)
 {
     static float scratch[3 * 1024], work[1 << 20];
@@ -104,6 +115,8 @@ static void compare_sample(const struct sample *s)
     fill(&d_qkv, o + rows * 3 * width + end, 0, RANDOM);
     fill(&row_max, scores + end, 1, RANDOM);
     fill(&row_inv, scores + end, 1, RANDOM);
+    end_with_nan(&qkv, o + rows * 3 * width);
+    end_with_nan(&d_out, o + rows * width);
     for (size_t i = 0; i < MASK_BYTES; i++)
         mask.value[i] = (uint8_t)random_word();
     send_bytes(&mask);

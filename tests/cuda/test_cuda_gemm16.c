@@ -28,14 +28,14 @@ static int compare(const struct sample *s, int tile)
     struct rp_gemm g = {.ta = s->ta, .tb = s->tb, .m = s->m, .n = s->n, .k = s->k,
                         .lda = pitch(s->ta ? s->m : s->k, s->slack), .ldb = pitch(s->tb ? s->k : s->n, s->slack),
                         .ldc = pitch(s->n, s->slack)};
-    g.ldadd = g.ldc;
-    const size_t all = front + (size_t)s->m * (size_t)g.ldc + 64;
+    g.ldadd = g.ldc + (s->in_place ? 0 : 5);
+    const size_t all = front + (size_t)s->m * (size_t)g.ldc + 64, added = front + (size_t)s->m * (size_t)g.ldadd;
     int usable;
     next_order();
     fill(&a_data, o + (size_t)g.lda * (size_t)(s->ta ? s->k : s->m), 0, s->kind);
     fill(&b_data, o + (size_t)g.ldb * (size_t)(s->tb ? s->n : s->k), 0, s->kind);
     fill(&c_data, all, s->f32, RANDOM);
-    fill(&add_data, all, s->f32, RANDOM);
+    fill(&add_data, added, s->f32, RANDOM);
     fill(&bias_data, o + (size_t)s->n, 1, RANDOM);
     struct rp_gemm there = g;
     g.a = a_data.value + o, g.b = b_data.value + o, g.c = c_data.value + front;
@@ -135,6 +135,24 @@ static void compare_all(int is_short)
         compare_extremes();
 }
 
+/* The proof has used every tile that a run may choose. */
+static void check_every_tile_was_proved(void)
+{
+    const struct rp_cuda *c = rp_cuda_of(dev);
+    int usable, count = 0;
+    const char *tile;
+    for (int number = 1; (tile = rp_cuda_gemm16_tile(c, number, &usable)); number++) {
+        char name[64];
+        snprintf(name, sizeof name, "rp_gemm16_%s_%s", arithmetic()->format == RP_TC_BF16 ? "bf16" : "f16", tile);
+        for (int k = 0; usable && k < RP_CUDA_KERNELS; k++)
+            if (strcmp(rp_cuda_kernels[k].name, name) == 0) {
+                CHECK(c->launches[k] > 0, "%s was not proved", name);
+                count++;
+            }
+    }
+    CHECK(count >= 7, "%d tiles", count);
+}
+
 /* Tensor cores that keep one bit less or more, or add half as many products at a time. */
 static void prove_others(int is_short)
 {
@@ -150,6 +168,7 @@ static void prove_others(int is_short)
     rp_tc_probe_digest(digest, dev->numerics);
     CHECK(strcmp(proof->outcome, "proved") == 0 && strcmp(proof->sums_sha256, digest) == 0 && proof->edges == 0,
           "%s: %s, %s, %d edges", rp_numerics_name(dev->numerics), proof->outcome, proof->sums_sha256, proof->edges);
+    check_every_tile_was_proved();
     rp_cuda_of(dev)->workspace_bytes = 1 << 20;
     check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
     CHECK(strcmp(proof->outcome, "unproven") == 0 && !*proof->sums_sha256, "without memory: %s", proof->outcome);
