@@ -49,6 +49,7 @@ mkdir mine theirs
 "$REPRO" data unpack bert_sample.tar.zst >unpacked.txt
 find "$(sed -n '$p' unpacked.txt)" -name '*.tfrecord' -exec cp {} mine/ \;
 [ -n "$(find mine -name '*.tfrecord')" ] || { cat unpacked.txt >&2; fail "no samples"; }
+tiny=bert_tiny_fp32
 short_run own.repro.tar.zst --set data.path=mine
 exit_of 7 "$REPRO" replicate own.repro.tar.zst -o not.repro.tar.zst
 words
