@@ -133,6 +133,23 @@ TEST(attacks_on_times_and_values_of_records)
     ATTACKS(times);
 }
 
+/* Samples of the signer's own may be of one token, which a pinned archive is not. */
+TEST(an_unlikely_first_loss_on_private_data_is_a_warning)
+{
+    FX(x);
+    static const char *const settings[][2] = {{"data.path", "mine"}, {"data.archive", NULL}, {"data.sha256", NULL}};
+    json_t *recipe = json_object_get(x.facts, "recipe");
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        json_object_set_new(recipe, settings[i][0],
+                            json_pack("{s:s?, s:s}", "value", settings[i][1], "origin", "command line"));
+    json_object_set_new(x.facts, "data", json_pack("{s:b, s:n, s:n, s:s}", "pinned", 0, "archive", "archive_sha256",
+                                                   "digest", FX_ROOT));
+    fx_bend(&x.steps, FX_LOSS("0x1.9p+2"), FX_LOSS("0x1.9p-2"));
+    fx_derive(&x);
+    fx_seal(&x, "signer", "attack");
+    expect_state_of("attack", RP_CHECK_loss, RP_CHECK_WARNING);
+}
+
 TEST(attacks_on_captures)
 {
     ATTACKS(captures);

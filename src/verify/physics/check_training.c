@@ -69,7 +69,15 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
     double is = (double)first->loss;
     if (check_range(s, e.guess, &high, err) < 0)
         return -1;
-    if (!rp_verify_starts_from_file(s) && e.off >= 0 && fabs(is - e.first) > e.off)
+    const int unlikely = !rp_verify_starts_from_file(s) && e.off >= 0 && fabs(is - e.first) > e.off;
+    /* a step of one token over and over is not many samples, and embeddings predict the token that they are given */
+    const char *own = json_string_value(rp_facts_setting(s->run.facts, "data.path"));
+    if (unlikely && own && *own)
+        return rp_check_warn(result,
+                             "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this recipe, "
+                             "unless the first samples of the signer's own data repeat few tokens",
+                             is, e.first, e.off);
+    if (unlikely)
         return rp_fail(err, RP_MISMATCH,
                        "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this recipe", is,
                        e.first, e.off);
