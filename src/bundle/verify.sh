@@ -103,7 +103,7 @@ check_archive() {
     links=$(at_signs 100) rest=$(at_signs 247)
     : >"$tmp/names"
     exec 3<"$tmp/tar" # every dd goes on where the last one ended
-    while [ $((at + 1024)) -lt "$size" ] && [ "$members" -lt 2848 ]; do # RP_BUNDLE_MEMBERS_MAX
+    while [ $((at + 1024)) -lt "$size" ] && [ "$members" -lt 3872 ]; do # RP_BUNDLE_MEMBERS_MAX
         header=$(dd bs=512 skip="$skip" count=1 <&3 2>/dev/null | tr '@\000' '!@')
         name=${header%%@*}
         case $name in '' | /* | .* | *..* | *//* | */ | *[!A-Za-z0-9._/]*) fail "the archive has a member with a name that no bundle has" ;; esac

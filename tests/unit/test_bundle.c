@@ -191,6 +191,10 @@ TEST(more_members_than_the_limit_are_refused)
         rc = rp_bundle_add(&b, name, "", 0, &err);
     }
     CHECK(i == RP_BUNDLE_MEMBERS_MAX + 1 && err.code == RP_MALFORMED, "%d members: %s", i, err.msg);
+    size_t size;
+    RP_FREE char *limit = rp_asprintf("-lt %d ]; do", RP_BUNDLE_MEMBERS_MAX);
+    const char *script = rp_bundle_script(&size);
+    CHECK(memmem(script, size, limit, strlen(limit)), "verify.sh has another limit");
     rp_bundle_fini(&b);
 }
 

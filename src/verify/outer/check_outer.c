@@ -187,7 +187,9 @@ static const char *find_earlier_script(const struct rp_member *m)
     } earlier[] = {{"90bf7017f7e010d25ccecf7bdac633b12785276f4d22dfe4ee53322a5cfc2e02",
                     "takes no more than 1,000 members, needs GNU's sha256sum and obeys CDPATH"},
                    {"9b665170d7dc5b1448fa3f4efd383968228f9a2bd406fae0b8c783d9d55789c0", "obeys CDPATH"},
-                   {"c399b0816f9a635a3fb0870b69b35659cb23b4008af4f30a4b1ab553dc01d99f", "knows no commands"}};
+                   {"c399b0816f9a635a3fb0870b69b35659cb23b4008af4f30a4b1ab553dc01d99f", "knows no commands"},
+                   {"9c72f93f55562830ace754057f2d370cecb4abc1aae57ffebc34dcf50e0197fb",
+                    "takes no more than 2,848 members"}};
     char hex[RP_SHA256_HEX];
     rp_member_sha256(hex, m);
     for (size_t i = 0; i < sizeof earlier / sizeof *earlier; i++)
