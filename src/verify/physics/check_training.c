@@ -74,8 +74,8 @@ int rp_check_loss(struct rp_verify_state *s, struct rp_check_result *result, str
     const char *own = json_string_value(rp_facts_setting(s->run.facts, "data.path"));
     if (unlikely && own && *own)
         return rp_check_warn(result,
-                             "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this recipe, "
-                             "unless the first samples of the signer's own data repeat few tokens",
+                             "the first loss is %.4f, expected %.4f within %.2f from the initialisation of this "
+                             "recipe, unless the first samples of the signer's own data repeat few tokens",
                              is, e.first, e.off);
     if (unlikely)
         return rp_fail(err, RP_MISMATCH,
