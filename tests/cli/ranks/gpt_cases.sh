@@ -4,6 +4,7 @@
 # timeout: 900
 # exhaustive
 . "$TEST_DIR/common.inc"
+few_words
 cases=0 every=9
 [ "${LONG:-0}" = 0 ] || every=1
 for name in $("$REPRO" recipes list gpt | sed -n 's/^  \([^ ]*\).*/\1/p'); do
@@ -13,7 +14,7 @@ for name in $("$REPRO" recipes list gpt | sed -n 's/^  \([^ ]*\).*/\1/p'); do
     tensor=$(echo "$degrees" | cut -d x -f 2) pipeline=$(echo "$degrees" | cut -d x -f 3)
     ranks=$(($(echo "$degrees" | tr x '*')))
     layers=$((pipeline > 2 ? pipeline : 2)) heads=$((tensor > 4 ? tensor : 4))
-    small="$name $quick --batch-size 1 --steps 1 --set task.seq_length=16 --set model.hidden_size=64 --set model.intermediate_size=64
+    small="$name $quick $gpt_few --batch-size 1 --steps 1 --set task.seq_length=16 --set model.hidden_size=64 --set model.intermediate_size=64
         --set model.num_attention_heads=$heads --set model.num_hidden_layers=$layers"
     # one micro-batch after another through the stages, but fewer than in the report
     [ "$pipeline" = 1 ] || small="$small --set train.accumulation_steps=$((2 * pipeline))"

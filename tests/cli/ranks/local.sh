@@ -3,6 +3,8 @@
 # byte and go on; the replay on one rank finds the same bits; what cannot be divided is refused with a remedy.
 # timeout: 300
 . "$TEST_DIR/common.inc"
+few_words
+bert="$bert $bert_few" gpt="$gpt $gpt_few"
 like_one() { # RECIPE_AND_OPTIONS BUNDLE_OF_ONE LAYOUT...: N for --ranks, DxTxP for --layout
     recipe=$1 one=$2
     shift 2
@@ -15,7 +17,9 @@ like_one() { # RECIPE_AND_OPTIONS BUNDLE_OF_ONE LAYOUT...: N for --ranks, DxTxP 
         exit_of 0 "$REPRO" run $recipe $how --steps 2 -f -o many.repro.tar.zst
         ranks_in many.repro.tar.zst "$ranks"
         same_bits "$one" many.repro.tar.zst
-        verified many.repro.tar.zst --replay 1
+        case $recipe in resnet*) data= ;; *) data="--data few/${recipe%%_*}" ;; esac
+        # shellcheck disable=SC2086
+        verified many.repro.tar.zst --replay 1 $data
         says_in 'bit-equal' verify.txt
     done
 }
