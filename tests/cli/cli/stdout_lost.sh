@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 "$REPRO" capture --probe cpu -o a.json >page.txt
 # One that prints line by line and opens files afterwards.
-"$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --set measure.ceilings=false -o a.zst >/dev/full 2>err.txt && fail "a run into a full disk"
+"$REPRO" run resnet50_tiny_fp32 --threads 1 --steps 1 --set measure.ceilings=false -o a.zst >/dev/full 2>err.txt && fail "a run into a full disk"
 says "standard output: No space left on device"
 for args in "ledger list" "ledger check" "recipes" "verify --list" "verify a.zst" "version" "version --json" "--help" \
     "recipes show bert_fp32" "help --man" "recipes keys" "capture" "capture --json" \

@@ -38,7 +38,7 @@ collect control
 found control || fail "a core of another program does not have the key: nothing is tested"
 
 export REPRO_JOB_KEY=$key
-tiny=(bert_tiny_fp32 --threads 1 --steps 1000000 --set measure.ceilings=false --set train.accumulation_steps=2)
+tiny=(resnet50_tiny_fp32 --threads 1 --steps 1000000 --set measure.ceilings=false --set train.accumulation_steps=2)
 "$REPRO" run "${tiny[@]}" --nodes 2 --node-rank 1 --ranks-per-node 1 --join 127.0.0.1:61478 >other.txt 2>&1 & # which waits for the other
 alone=$!
 wait_until $alone grep -q join other.txt

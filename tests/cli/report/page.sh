@@ -2,7 +2,7 @@
 # What `report` writes: one bundle and several, HTML and Markdown, trusted or not, failed, not there.
 . "$TOP/tests/common.inc"
 train() { # FILE STEPS
-    "$REPRO" run bert_tiny_fp32 --threads 1 --steps "$2" --set measure.warmup_steps=1 --set measure.repeats=1 --set measure.ceilings=false \
+    "$REPRO" run resnet50_tiny_fp32 --threads 1 --steps "$2" --set measure.warmup_steps=1 --set measure.repeats=1 --set measure.ceilings=false \
         -o "$1" >run.txt 2>&1 || { cat run.txt >&2; fail "no bundle $1"; }
 }
 same_body() { # PAGE PAGE: they differ in the box alone
@@ -36,7 +36,7 @@ if command -v script >found.txt; then # on a terminal
 fi
 "$REPRO" report "$bundle" >again.html
 cmp -s a.html again.html || fail "made again it is another page"
-[ "$(grep -c '^repro [a-z]* bert_tiny_fp32-[0-9TZ]*.repro.tar.zst' a.html)" = 4 ] || fail "commands that do not name the bundle"
+[ "$(grep -c '^repro [a-z]* resnet50_tiny_fp32-[0-9TZ]*.repro.tar.zst' a.html)" = 4 ] || fail "commands that do not name the bundle"
 grep -q 'step_s/p[0-9]' a.html && fail "percentiles of 3 steps"
 [ "$(wc -c <a.html)" -lt 400000 ] || fail "larger than 400 kB"
 grep -qiE '<script|https?://|@import|url\(' a.html && fail "a page that asks others for something"

@@ -33,7 +33,7 @@ printf '#!/bin/sh\nexec ./inside "%s" "$@"\n' "$REPRO" >limited
 chmod +x limited
 program=$REPRO
 REPRO=./limited
-start_endless
+tiny=bert_tiny_fp32 start_endless
 REPRO=$program
 ./inside tail /dev/zero >/dev/null 2>&1 & # keeps all it reads, waiting for the end of a line
 hog=$!

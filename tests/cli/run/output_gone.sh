@@ -16,6 +16,6 @@ words err.txt 'cannot|saved'
 [ "$(cat tmp/mine.repro.tar.zst)" = precious ] || fail "a temporary file was replaced"
 # Nor there: status 3, and nothing that looks like a bundle.
 export TMPDIR="$PWD/none"
-(ulimit -f 4 && exec "$REPRO" run bert_tiny_fp32 --steps 1 --set measure.repeats=1 -o late.repro.tar.zst) >out.txt 2>err.txt && fail "lost without a word"
+(ulimit -f 4 && exec "$REPRO" run resnet50_tiny_fp32 --steps 1 --set measure.repeats=1 -o late.repro.tar.zst) >out.txt 2>err.txt && fail "lost without a word"
 says "sealing 'late.repro.tar.zst'"
 [ ! -e late.repro.tar.zst ] || fail "a part of the bundle was left"

@@ -16,5 +16,5 @@ words err.txt saved
 left=$(find . -name '*tmp*' -o -name '*probe*')
 [ -z "$left" ] || fail "left behind: $left"
 # With --force it is the user's wish.
-"$REPRO" run bert_tiny_fp32 --threads 1 --steps 1 --set measure.repeats=1 --force -o mine.repro.tar.zst >out.txt 2>err.txt || fail "$(cat err.txt)"
+"$REPRO" run resnet50_tiny_fp32 --threads 1 --steps 1 --set measure.repeats=1 --force -o mine.repro.tar.zst >out.txt 2>err.txt || fail "$(cat err.txt)"
 [ "$(head -c 8 mine.repro.tar.zst)" != precious ] || fail "--force replaced nothing"

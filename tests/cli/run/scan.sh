@@ -4,13 +4,13 @@
 need jq
 small="--set measure.ceilings=false --threads 1 --steps 1 --set measure.warmup_steps=1 --set measure.repeats=1 --set train.accumulation_steps=1"
 # shellcheck disable=SC2086 # several words
-exit_of 0 "$REPRO" run bert_tiny_fp32 $small --scan train.batch_size=1,2 --scan seed.data=7,8 --runs 2 --json
+exit_of 0 "$REPRO" run resnet50_tiny_fp32 $small --scan train.batch_size=1,2 --scan seed.data=7,8 --runs 2 --json
 says "run 8 of 8: train.batch_size=2 seed.data=8"
 cp out.txt scan.json
 exit_of 0 "$REPRO" schema run-output scan.json
 jq -e '(.scan | length) == 4 and (.runs | length) == 8
     and ([.scan[].bundles[]] | length == (unique | length))
-    and (.scan | all(.runs == 2 and (.bundles | length) == 2 and .unit == "sequences/s"))
+    and (.scan | all(.runs == 2 and (.bundles | length) == 2 and .unit == "images/s"))
     and [.scan[].settings | ."train.batch_size" + " " + ."seed.data"] == ["1 7", "1 8", "2 7", "2 8"]' scan.json >answer.txt ||
     fail "the rows: $(jq -c '.scan, (.runs | length)' scan.json)"
 # the repetitions of a setting are spread over the whole time
@@ -35,16 +35,16 @@ while [ $i -lt 4 ]; do
 done
 # Text: a table, then the path of each bundle. What fails does not end the series, and the status is that of the worst.
 # shellcheck disable=SC2086
-exit_of 7 "$REPRO" run bert_tiny_fp32 $small --scan train.batch_size=1,60000 -q
+exit_of 7 "$REPRO" run resnet50_tiny_fp32 $small --scan train.batch_size=1,60000 -q
 says "1 of 2 runs failed: train.batch_size=60000"
 [ "$(sed -n 1p out.txt | tr -s ' ')" = "train.batch_size runs median unit lowest highest spread last loss" ] ||
     fail "the head: $(cat out.txt)"
-sed -n 2p out.txt | grep -q '^1 .* 1  .*sequences/s .* 0\.0 %' || fail "the row of the run: $(cat out.txt)"
+sed -n 2p out.txt | grep -q '^1 .* 1  .*images/s .* 0\.0 %' || fail "the row of the run: $(cat out.txt)"
 sed -n 3p out.txt | grep -q '^60000  *0 ' || fail "the row of the failure: $(cat out.txt)"
 [ "$(wc -l <out.txt)" = 4 ] || fail "other lines: $(cat out.txt)"
 [ -s "$(tail -n 1 out.txt)" ] || fail "no bundle at the end"
 # Ctrl-C in the first run ends the series.
-"$REPRO" run bert_tiny_fp32 --threads 1 --steps 100000 --runs 2 --no-ledger >out.txt 2>err.txt &
+"$REPRO" run resnet50_tiny_fp32 --threads 1 --steps 100000 --runs 2 --no-ledger >out.txt 2>err.txt &
 pid=$!
 wait_until $pid grep -q 'timed  step' err.txt
 kill -INT $pid
