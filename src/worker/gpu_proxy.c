@@ -118,8 +118,8 @@ static const char *unavailable(const struct rp_device_opts *o)
     if (!rp_is_mixed(o->numerics) || rp_cuda_has_arithmetic(a->gpu.capability, o->numerics))
         return NULL;
     if (rp_cuda_arithmetic(a->gpu.capability, rp_arithmetic_of(o->numerics)->format) == RP_NUMERICS_fp32_1)
-        return "its tensor cores have no bf16 (train.precision)";
-    return o->any_tensor_core ? NULL : "its tensor cores are others (train.tensor_core)";
+        return "its tensor cores have no bf16; set train.precision to fp16";
+    return o->any_tensor_core ? NULL : "its tensor cores are of another kind; set train.tensor_core to auto";
 }
 
 int rp_worker_gpu_tensor_core(const struct rp_device_opts *o)

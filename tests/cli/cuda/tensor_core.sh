@@ -42,10 +42,10 @@ says_in "; $tested)" page.html
 on_gpu "$REPRO" run bert_tiny_fp16 $bert_few $short $one $narrow --batch-size 1 --set train.tensor_core=tc8 -o other.repro.tar.zst >out.txt 2>err.txt || fail "no CPU in its place"
 says_in "device: cpu" err.txt
 exit_of 7 on_gpu "$REPRO" run bert_tiny_fp16 $bert_few $short $one $narrow --batch-size 1 --set train.tensor_core=tc8 --backend cuda
-says "its tensor cores are others"
+says "its tensor cores are of another kind; set train.tensor_core to auto"
 "$REPRO" version --json | jq -e '.gpu_worker.device_code | any(.arch == "sm_70" or .arch == "compute_70")' >answer.txt || exit 0 # ARCHS was given
 shim=$BUILD/shim/700
 export SHIM_CAPABILITY=70
 both volta tc4 resnet50_tiny_fp16 $one $small --set train.loss_scale_initial=1024
 exit_of 7 on_gpu "$REPRO" run bert_tiny_bf16 $bert_few $short $one $narrow --batch-size 1 --backend cuda
-says "its tensor cores have no bf16"
+says "its tensor cores have no bf16; set train.precision to fp16"
