@@ -319,7 +319,8 @@ static int cmd_estimate(struct rp_cli *cli, struct rp_err *err)
 {
     struct estimate_session s = {.o = cli->opts};
     if (s.o->check == (cli->argc > 0))
-        return rp_fail(err, RP_USAGE, "expected a recipe, or --check without one");
+        return rp_fail(err, RP_USAGE,
+                       s.o->check ? "--check takes no recipe" : "missing operand: repro estimate RECIPE");
     int failed = cli->argc && make_estimate(&s, cli->argv[0], err) < 0;
     if (!failed && s.o->check)
         rp_cli_return(cli, measured_json(), measured_text);

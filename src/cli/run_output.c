@@ -83,8 +83,10 @@ int rp_run_output_choose(struct rp_run_output *out, const char *given, int force
     out->named = given && !(stat(given, &st) == 0 && S_ISDIR(st.st_mode));
     if (out->named)
         out->path = rp_strdup(given);
+    else if (given)
+        out->path = rp_asprintf("%s%s%s", given, given[strlen(given) - 1] == '/' ? "" : "/", own);
     else
-        out->path = given ? rp_asprintf("%s/%s", given, own) : rp_strdup(own);
+        out->path = rp_strdup(own);
     RP_FREE char *first = rp_strdup(out->path); /* another run may have started in this second */
     for (int i = 2; !out->named && !force && i <= NUMBERS_MAX && lstat(out->path, &st) == 0; i++)
         replace_path(out, numbered_name(first, i));

@@ -174,8 +174,9 @@ static void note_time(struct rp_run_session *r)
 {
     char time[RP_TIME_TEXT];
     double seconds[2];
+    const long long steps = rp_job_steps(&r->recipe);
     if (!r->progress.quiet && rp_run_estimate(seconds, r) == 0)
-        rp_progress_note(&r->progress, "training: %lld steps, %s here", (long long)rp_job_steps(&r->recipe),
+        rp_progress_note(&r->progress, "training: %lld step%s, %s here", steps, rp_s(steps),
                          rp_run_time_text(time, seconds));
 }
 

@@ -56,7 +56,7 @@ static int llmc_header(struct rp_files *files, int i, const struct kind **kind, 
     if (!k)
         return rp_fail(err, RP_MALFORMED,
                        "'%s' begins with %ld, expected llm.c's magic number %ld (GPT-2) or %ld (Llama 3); plain tokens "
-                       "without a header are data.format tokens",
+                       "without a header are data.format tokens, and 'repro data make' writes texts as tokens",
                        f->name, (long)h[0], (long)kinds[0].magic, (long)kinds[1].magic);
     if (h[1] != k->version)
         return rp_fail(err, RP_MALFORMED,

@@ -30,7 +30,8 @@ char *rp_ledger_path(const char *key_file, const char *fingerprint, int *named)
     if (env)
         return rp_strdup(env);
     RP_FREE char *dir = rp_folder_of(key_file);
-    return rp_asprintf("%s/" NAME_BEGINS "%.*s" NAME_ENDS, dir, NAME_DIGITS, hex ? hex + 1 : fingerprint);
+    return rp_asprintf("%s%s" NAME_BEGINS "%.*s" NAME_ENDS, dir, strcmp(dir, "/") == 0 ? "" : "/", NAME_DIGITS,
+                       hex ? hex + 1 : fingerprint);
 }
 
 static int is_ledger(const char *name)

@@ -205,7 +205,8 @@ int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, co
 
 /* ---- places ---- */
 
-char *rp_config_path(const char *leaf, struct rp_err *err)
+/* otherwise: what else helps, as the end of the message. */
+static char *config_path(const char *leaf, const char *otherwise, struct rp_err *err)
 {
     const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     if (xdg && *xdg == '/') /* the specification requires relative paths to be ignored */
@@ -214,19 +215,20 @@ char *rp_config_path(const char *leaf, struct rp_err *err)
         return rp_asprintf("%s/.config/repro/%s", home, leaf);
     const char *relative = xdg && *xdg ? xdg : home && *home ? home : NULL;
     if (relative)
-        return rp_fail_null(
-            err, RP_USAGE,
-            "%s is '%s', which is not an absolute path, so there is no directory for keys: write all of "
-            "it, or give --key FILE",
-            relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative);
-    return rp_fail_null(err, RP_USAGE,
-                        "neither HOME nor XDG_CONFIG_HOME is set: set one, or REPRO_KEY=FILE for a key elsewhere");
+        return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path: write all of it%s",
+                            relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative, otherwise);
+    return rp_fail_null(err, RP_USAGE, "neither HOME nor XDG_CONFIG_HOME is set: set one%s", otherwise);
+}
+
+char *rp_config_path(const char *leaf, struct rp_err *err)
+{
+    return config_path(leaf, "", err);
 }
 
 char *rp_key_default_path(struct rp_err *err)
 {
     const char *own = getenv("REPRO_KEY");
-    return own && *own ? rp_strdup(own) : rp_config_path("key.pem", err);
+    return own && *own ? rp_strdup(own) : config_path("key.pem", ", or REPRO_KEY=FILE for a key elsewhere", err);
 }
 
 struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created, struct rp_err *err)

@@ -552,7 +552,7 @@ TEST(the_default_key_is_made_once)
     setenv("XDG_CONFIG_HOME", "relative", 1); /* ignored */
     char *home = getenv("HOME") ? rp_strdup(getenv("HOME")) : NULL;
     unsetenv("HOME");
-    CHECK(!rp_key_default_path(&err) && err.code == RP_USAGE && strstr(err.msg, "--key"), "%s", err.msg);
+    CHECK(!rp_key_default_path(&err) && err.code == RP_USAGE && strstr(err.msg, "REPRO_KEY"), "%s", err.msg);
     setenv("HOME", "/nowhere/x", 1);
     RP_FREE char *path = rp_key_default_path(&err);
     CHECK_STR(path, "/nowhere/x/.config/repro/key.pem");

@@ -28,7 +28,8 @@ static int threads_of(const struct rp_device_opts *o)
 
 static const char *unavailable(const struct rp_device_opts *o)
 {
-#define LACKING(X, name, machine, flops, ...) [RP_ISA_##name] = "this CPU or kernel lacks one of " #__VA_ARGS__,
+#define LACKING(X, name, machine, flops, ...)                                                                          \
+    [RP_ISA_##name] = "instruction set " #name " needs a CPU and a kernel of " #machine " with all of " #__VA_ARGS__,
 #define JOINED(X, name, ...) ", " #name
     static const char *const lacking[RP_ISA_COUNT] = {RP_ISA_ROWS(LACKING, )};
     int isa = rp_isa_from_name(o->isa);
