@@ -67,6 +67,8 @@ static uint16_t edge(uint32_t *state, enum rp_tc_format format, int line, int k,
     const uint16_t special[] = {0x7fff, rp_low_of(format, RP_TC_INF), rp_low_of(format, RP_TC_SIGN | RP_TC_INF)};
     switch (line / 16) {
     case 1:
+        if (is_bf16 && !is_b && line % 4 == 2) /* subnormal operands; of fp16, SUMS has them */
+            return (uint16_t)(next(state) & 0x807f);
         if (k % 4 == (is_b ? 1 : 3))
             return (uint16_t)(next(state) & 0x8000);
         if (k % 4 == (is_b ? 3 : 1))

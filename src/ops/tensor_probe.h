@@ -4,13 +4,13 @@
  *            SUMS    ordinary numbers; one large product among small ones, which are cut off or not; two that cancel
  *                    with small ones between and around them, within a block and across; the smallest factors
  *            CHAINS  ordinary numbers, more k-steps than a chain has
- *            EDGES   sums below the smallest number of fp32 and above the largest, zeros times large numbers,
- *                    infinities, NaN. Public models of tensor cores disagree on some, which training in its range
- *                    does not meet: a GPU may differ here
+ *            EDGES   sums below the smallest number of fp32 and above the largest, subnormal factors of bf16,
+ *                    zeros times large numbers, infinities, NaN. Public models of tensor cores disagree on
+ *                    some, which training in its range does not meet: a GPU may differ here
  * Flow:    contract, kind -> matrices and sums. A device multiplies them before a run (backend/cuda/proof.c).
  * Owner:   the caller.
- * Extend:  a changed probe changes the digests in bundles, which tests/ops/test_tensor_core.c has: it needs a contract
- *          with another name.
+ * Extend:  changed SUMS or CHAINS change the digests in bundles, which tests/ops/test_tensor_core.c has: they
+ *          need a contract with another name.
  */
 #pragma once
 

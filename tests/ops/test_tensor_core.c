@@ -470,6 +470,35 @@ TEST(probes_have_the_digests_that_bundles_have_of_each_contract)
     }
 }
 
+/* Operands as other hardware takes them: subnormal numbers as zeros, or the blocks of 16 k-steps from the last on. */
+static void take_otherwise(uint16_t *out, const uint16_t *x, int flushed, const struct rp_arithmetic *is)
+{
+    const int of = is->tc.products, exponent = is->format == RP_TC_FP16 ? 0x7c00 : 0x7f80;
+    for (int k = 0; k < probe.steps; k++)
+        out[k] = !flushed          ? x[k / 16 * 16 + (16 - of) - k % 16 / of * of + k % of]
+                 : x[k] & exponent ? x[k]
+                                   : x[k] & 0x8000;
+}
+
+TEST(probes_show_flushed_operands_and_another_order)
+{
+    for (int n = RP_NUMERICS_fp32_1 + 1; n < RP_NUMERICS_COUNT; n++)
+        for (int flushed = 0; flushed < 2; flushed++) {
+            const struct rp_arithmetic *is = rp_arithmetic_of((enum rp_numerics)n);
+            const int is_edge = flushed && is->format == RP_TC_BF16;
+            int shown = 0;
+            rp_tc_probe_fill(&probe, (enum rp_numerics)n, is_edge ? RP_PROBE_EDGES : RP_PROBE_SUMS);
+            for (int i = 0; i < probe.rows * probe.rows; i++) {
+                uint16_t a[RP_PROBE_STEPS], b[RP_PROBE_STEPS];
+                take_otherwise(a, probe.a + i / probe.rows * probe.steps, flushed, is);
+                take_otherwise(b, probe.b + i % probe.rows * probe.steps, flushed, is);
+                shown += !rp_tc_probe_equal(probe.sum[i], rp_tc_chain(is->format, is->tc, a, b, 0, probe.steps));
+            }
+            CHECK(is->tc.products == 16 && !flushed ? shown == 0 : shown > 100, "%s, %s: %d",
+                  rp_numerics_name((enum rp_numerics)n), flushed ? "flushed" : "another order", shown);
+        }
+}
+
 TEST(probes_show_other_tensor_cores)
 {
     for (int n = RP_NUMERICS_fp32_1 + 1; n < RP_NUMERICS_COUNT; n++) {
