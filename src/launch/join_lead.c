@@ -30,7 +30,7 @@ struct newcomer {
 struct join_leader {
     struct rp_join *j;
     const struct rp_join_opts *o;
-    int listener;
+    int listener, port;
     struct newcomer *all;
     int n, room;
     struct rp_err last; /* why a connection was dropped */
@@ -192,7 +192,7 @@ static int wait_for_all(struct join_leader *s, struct rp_err *err)
             continue;
         told = now;
         const int missing = list_missing(s, list, sizeof list);
-        RP_FORMAT(line, "waiting for %d of %d processes: %s%s%s", missing, s->j->members, list,
+        RP_FORMAT(line, "waiting at port %d for %d of %d processes: %s%s%s", s->port, missing, s->j->members, list,
                   s->last.code ? "; refused: " : "", s->last.code ? s->last.msg : "");
         if (o->waiting && o->waiting(o->waiting_arg, line))
             return rp_fail(err, RP_INTERRUPTED, "stopped while %s", line);
@@ -326,9 +326,8 @@ int rp_join_lead(struct rp_join *j, const struct rp_join_opts *o, json_t *own, s
 {
     struct join_leader s = {.j = j, .o = o};
     struct rp_join_request mine;
-    int port;
-    RP_FD listener = listen_for_job(o->where, &port, err);
-    if (listener < 0 || rp_rendezvous_publish(o->where, port, o->deadline, err) < 0)
+    RP_FD listener = listen_for_job(o->where, &s.port, err);
+    if (listener < 0 || rp_rendezvous_publish(o->where, s.port, o->deadline, err) < 0)
         return -1;
     s.listener = listener;
     rp_object_read(&mine, &rp_type_join_request, own);
