@@ -9,7 +9,7 @@
 
 #include "train/train.h"
 
-/* flops: of everything that one rank computes; probe_ns: about how long the GEMM is repeated. -1: unknown, as for the
- * device of a GPU worker, which this program cannot open. */
+/* flops: of everything that one rank computes; probe_ns: about how long the GEMM is repeated at most, and no longer
+ * than a tenth of the work. -1: unknown, as for the device of a GPU worker, which this program cannot open. */
 int rp_pace(double seconds[2], const struct rp_backend *b, const struct rp_device_opts *o, const struct rp_plan *plan,
             double flops, uint64_t probe_ns);
