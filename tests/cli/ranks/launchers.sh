@@ -3,7 +3,8 @@
 # timeout: 300
 . "$TEST_DIR/common.inc"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-model="$bert --set train.accumulation_steps=4"
+few_words
+model="$bert $bert_few --set train.accumulation_steps=4"
 short="$model --steps 2"
 # shellcheck disable=SC2086 # several words
 exit_of 0 "$REPRO" run $short -o one.repro.tar.zst
@@ -14,7 +15,7 @@ one_bundle() { # LAUNCHER RANKS: of the last exit_of
         (.process | map(.ranks) | add) == $n)' bits.json >answer.txt || { jq '.run.world, .facts' bits.json >&2; fail "$1 is not recorded"; }
     [ "$(grep -c 'job\.repro\.tar\.zst$' out.txt)" = 1 ] || { cat out.txt >&2; fail "not one process has printed the bundle"; }
     [ "$(find . -name '*.repro.tar.zst' | wc -l)" = 2 ] || fail "other bundles"
-    verified job.repro.tar.zst --replay 1
+    verified job.repro.tar.zst --replay 1 --data few/bert
     rm job.repro.tar.zst
 }
 ran=

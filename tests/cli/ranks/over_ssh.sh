@@ -5,7 +5,8 @@
 . "$TEST_DIR/common.inc"
 export PLAY="$PWD/play" REPRO_SSH="sh $TEST_DIR/played_ssh.inc"
 mkdir play
-model="$bert --set train.accumulation_steps=4"
+few_words
+model="$bert $bert_few --set train.accumulation_steps=4"
 # shellcheck disable=SC2086 # several words
 exit_of 0 "$REPRO" run $model --steps 2 -o one.repro.tar.zst
 sent() { stat -c %s "play/$1.sent"; }
@@ -20,7 +21,7 @@ touch mark
 # Two hosts with 2 and 1 ranks, one of them by user and name, beside one rank here. The recipe and what it names are files of this host alone.
 # The hosts take them away before their process starts.
 "$REPRO" recipes show bert_tiny_fp32 | sed '/^model:/,/^[a-z]*:/{/^  /d}; s|^model:|model:\n  config: mine.json|' >mine.yaml
-echo '{"vocab_size": 30522, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "hidden_act": "gelu",
+echo '{"vocab_size": 2048, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "hidden_act": "gelu",
     "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "max_position_embeddings": 512, "type_vocab_size": 2, "initializer_range": 0.02}' >mine.json
 echo "mv '$PWD'/mine.* '$PWD/play' 2>/dev/null || :" >play/h2.setup
 key=$("$REPRO" launch key)
@@ -32,7 +33,7 @@ jq -e '.run.world.nodes == 3 and (.facts | .launch.launcher == "hosts" and .laun
     (.process | map(.program) | unique | length) == 1 and (.rank | map(.node)) == [0, 1, 1, 2])' bits.json >answer.txt || { jq '.run.world, .facts' bits.json >&2; fail "other hosts"; }
 "$REPRO" inspect job.repro.tar.zst env/node1.before.json | jq -r '.probes.program.sha256.value' >digest.txt
 [ "$(cat digest.txt)" = "$(jq -r '.facts.process[1].program' bits.json)" ] || fail "another digest of the program in the capture"
-verified job.repro.tar.zst --replay 1
+verified job.repro.tar.zst --replay 1 --data few/bert
 left_behind loud1 h2
 [ "$(sent h2)" -gt "$(stat -c %s "$REPRO")" ] || fail "the program was not copied"
 grep -q 'me@loud1' play/loud1.args || fail "the user is lost"

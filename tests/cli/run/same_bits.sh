@@ -1,8 +1,9 @@
 #!/bin/sh
 # Losses, gradient norms and state roots do not depend on instruction set or threads.
 . "$TEST_DIR/common.inc"
+few_words
 evidence() { "$REPRO" inspect "$1" steps/rank0.jsonl | grep -o '"\(loss\|grad_norm\|state_root\)": *"[^"]*"' | tr -d ' '; }
-options="--steps 3 --batch-size 3 --set measure.warmup_steps=1 --set measure.repeats=1 --set measure.ceilings=false"
+options="--steps 3 --batch-size 3 --set measure.warmup_steps=1 --set measure.repeats=1 --set measure.ceilings=false $bert_few"
 # shellcheck disable=SC2086
 "$REPRO" run bert_tiny_fp32 $options --isa scalar --threads 1 -o a.repro.tar.zst >/dev/null 2>&1
 evidence a.repro.tar.zst >a.txt
