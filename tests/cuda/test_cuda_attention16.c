@@ -155,7 +155,7 @@ static void compare_sample(const struct sample *s)
 static void compare_all(int is_short)
 {
     static const struct sample samples[] = {
-        {.batch = 1, .seq = 70, .heads = 2, .dim = 16, .keys = 1, .dropout = 1},
+        {.batch = 1, .seq = 101, .heads = 2, .dim = 16, .keys = 1, .dropout = 1},
         {.batch = 1, .seq = 130, .heads = 1, .dim = 80, .causal = 1, .dropout = 1, .first = 1},
         {.batch = 2, .seq = 33, .heads = 2, .dim = 21, .dropout = 1, .offset = 3, .keys = 1},
         {.batch = 1, .seq = 64, .heads = 1, .dim = 64, .causal = 1},
