@@ -351,8 +351,10 @@ static int end(struct rp_unpack *u, struct rp_err *err)
     if (next_block(u, err) < 0) /* reads the checksum; more content would be an error */
         return -1;
     uint64_t after = u->file_size - u->file_at + u->in_size;
-    return after ? rp_fail(err, RP_MALFORMED, "%llu bytes follow the end of the zstd frame", (unsigned long long)after)
-                 : 0;
+    if (!after)
+        return 0;
+    return rp_fail(err, RP_MALFORMED, "the file goes on after the zstd frame: %llu byte%s", (unsigned long long)after,
+                   rp_s((int64_t)after));
 }
 
 static int last_blocks(struct rp_unpack *u, uint64_t at, struct rp_err *err)

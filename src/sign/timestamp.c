@@ -205,7 +205,8 @@ static int parse_response(struct token_parts *p, const char *data, size_t size, 
     if (!p->response)
         return rp_fail(err, RP_MALFORMED, "not a time stamp response (RFC 3161, DER)");
     if (at != end)
-        return rp_fail(err, RP_MALFORMED, "%zu bytes follow the time stamp response", (size_t)(end - at));
+        return rp_fail(err, RP_MALFORMED, "the file goes on after the time stamp response: %zu byte%s",
+                       (size_t)(end - at), rp_s(end - at));
     if (check_status(p->response, err) < 0)
         return -1;
     p->token = TS_RESP_get_token(p->response);

@@ -195,7 +195,7 @@ static int fail_value(struct policy_reader *r, const struct rp_event *e, const s
                 : t->type == 'D' ? "a list of SHA-256, 64 lower-case hex digits each as sha256sum "
                                    "prints them,"
                 : t->type == 'W' ? "a list of whole numbers from 1 to 1000000000"
-                : t->type == 'R' ? "a positive number and its unit, a second,"
+                : t->type == 'R' ? "a positive number and a unit per second,"
                 : t->type == 'V' ? "a version, numbers with dots,"
                 : t->type == 'I' ? "a whole number from 1 to 1000000000"
                 : t->type == 'N' ? "a whole number from 0 to 1000000000"

@@ -103,7 +103,7 @@ void rp_rule_commands(const struct rp_verify_state *s, struct rp_answer *a)
         others += i != RP_RULE_commands && s->o->policy->rule[i].line;
     a->remark = !others;
     rp_answer(a, 1, "%s%s", s->run.doc->command ? "a command, " RP_MEASURED_BY_LOG : "not of a command",
-              others ? "" : "; this rule permits and requires nothing, and the policy has no other");
+              others ? "" : "; this rule only permits, and the policy requires nothing");
 }
 
 /* One program that ran; NULL: its digest is not there. 0, or -1 with the answer. */
