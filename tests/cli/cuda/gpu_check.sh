@@ -2,7 +2,7 @@
 # tests/gpu/check.sh on the days that it has to survive: what it counts, what it leaves, how it ends. The first days
 # have the program and the tests' own driver; on the others a script answers in the place of repro, and scripts in that
 # of nvidia-smi, PyTorch, compute-sanitizer, ncu and cuda-gdb, and the two calls of a borrowed machine run from a pack.
-# Without LONG=1 the driver executes no self-test but one.
+# Without LONG=1 the driver executes no self-test: tests/cli/cuda/selftest.sh does.
 # timeout: 400
 . "$TEST_DIR/common.inc"
 check=$TOP/tests/gpu/check.sh
@@ -42,10 +42,10 @@ else # nothing is executed, so that the bits are wrong
     holds "(.ops | length == 3 and all(.status == 5 and .operations == $count and (.wrong | length) > 40))"
 fi
 holds '.kernels.count > 50 and .kernels.ran == .kernels.count and .kernels.never == []'
-# A graph never ends: one run is lost, the self-test works without graphs, and no other run begins.
-day hang 1 on_gpu SHIM_HANG=cuGraphLaunch:1 HANG_SECONDS=5 "$check" "$REPRO" bits bundle capture
+# A graph never ends: one run is lost, the self-test reaches its end without graphs, and no other run begins. The bits are wrong, as before.
+day hang 1 on_gpu SHIM_IDLE="$PWD/idle.txt" SHIM_HANG=cuGraphLaunch:1 HANG_SECONDS=5 "$check" "$REPRO" bits bundle capture
 parts_are bits=hang bundle=passed-over capture=done
-holds '.probes == [.probes[0]] and .probes[0].status == 0 and .probes[0].stopped == null and .about.failed == 1'
+holds '.probes == [.probes[0]] and .probes[0].status == 5 and .probes[0].stopped == null and .probes[0].operations == '"$count"' and .about.failed == 1'
 # A kernel never ends: the message names its operation, case and shape.
 day stopped 1 on_gpu SHIM_HANG=cuLaunchKernel:9 HANG_SECONDS=5 "$check" "$REPRO" ops
 parts_are ops=hang

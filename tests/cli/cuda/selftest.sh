@@ -95,7 +95,7 @@ selftest 70 SHIM_CRASH=cuInit -- --speed
 holds '.backend == "cuda" and .stopped.case == 0'
 # Opening gets a minute at least.
 began=$(date +%s)
-selftest 7 SHIM_HANG=cuModuleLoadData:2 RP_GPU_TIMEOUT_MS=1000 --
+selftest 7 SHIM_HANG=cuModuleLoadData:2 RP_GPU_TIMEOUT_MS=1000 -- --backend cuda
 holds '.stopped.case == 0 and (has("cuda") | not) and ([.operations[] | select(.isa == "cuda")] == [])'
 [ $(($(date +%s) - began)) -ge 60 ] || fail "a minute has not passed"
 words
