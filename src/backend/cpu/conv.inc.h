@@ -110,15 +110,21 @@ static struct conv_pixel conv_pixel_at(const struct conv_region *g, long row)
                                g->first_w + row % g->grid_w};
 }
 
-RP_LANE void conv_next_pixel(const struct conv_region *g, struct conv_pixel *p)
+/* n pixels later, a few: without the divisions of conv_pixel_at(), which take longer than a tile of a short strip hides */
+RP_LANE void conv_advance(const struct conv_region *g, struct conv_pixel *p, long n)
 {
-    if (++p->w < g->first_w + g->grid_w)
-        return;
-    p->w = g->first_w;
-    if (++p->h < g->first_h + g->grid_h)
-        return;
-    p->h = g->first_h;
-    p->n++;
+    for (p->w += n; p->w >= g->first_w + g->grid_w; p->w -= g->grid_w)
+        if (++p->h == g->first_h + g->grid_h) {
+            p->h = g->first_h;
+            p->n++;
+        }
+}
+
+RP_LANE struct conv_pixel conv_pixel_after(const struct conv_region *g, const struct conv_pixel *p, long n)
+{
+    struct conv_pixel q = *p;
+    conv_advance(g, &q, n);
+    return q;
 }
 
 RP_LANE void conv_copy(float *restrict dst, const float *restrict src, long n)
@@ -172,15 +178,14 @@ RP_LANE void conv_copy_piece(float *dst, const struct conv_job *o, const struct 
     }
 }
 
-/* k-steps k0..k1 of `rows` pixels from row i of the grid. */
-static void conv_gather(const struct conv_job *o, const struct conv_region *g, float *strip, long i, int rows, long k0,
-                        long k1)
+/* k-steps k0..k1 of `rows` pixels from p on. */
+static void conv_gather(const struct conv_job *o, const struct conv_region *g, float *strip, struct conv_pixel p,
+                        int rows, long k0, long k1)
 {
     const long length = o->pixels * o->channels;
     long h[RP_GEMM_GROUP], w[RP_GEMM_GROUP], at[RP_GEMM_GROUP];
     long run = k0 / length, run_h = run / o->runs_w, run_w = run % o->runs_w;
-    struct conv_pixel p = conv_pixel_at(g, i);
-    for (int r = 0; r < rows; r++, conv_next_pixel(g, &p)) {
+    for (int r = 0; r < rows; r++, conv_advance(g, &p, 1)) {
         h[r] = p.h * o->step + o->dh;
         w[r] = p.w * o->step + o->dw;
         at[r] = ((p.n * o->image_h + h[r]) * o->image_w + w[r]) * o->channels;
@@ -337,9 +342,11 @@ struct conv_worker {
     const struct conv_region *region;
     float *strip, *chain, *sum;
     long i0, i1;           /* rows of the task */
+    struct conv_pixel p;   /* the first one of the strip */
     long panel, end_panel; /* columns of the task */
     long col, cols;
     long k0, k1;           /* the block */
+    long last_h;           /* of its rows of taps the lowest in the image, from the first one of all */
     struct conv_runs runs; /* of the block */
     int begins, ends;      /* it is the first, the last wanted one of its chain */
     int follows, last;     /* the chain is not the first, the block is the last of all */
@@ -352,19 +359,19 @@ RP_LANE long conv_place(const struct conv_job *o, const struct conv_pixel *p)
 }
 
 /* The first place of a strip whose pixels lie side by side in C, or -1. */
-static long conv_side_by_side(const struct conv_worker *w, long i, int rows)
+static long conv_side_by_side(const struct conv_worker *w, int rows)
 {
-    const struct conv_pixel first = conv_pixel_at(w->region, i), end = conv_pixel_at(w->region, i + rows - 1);
-    const long at = conv_place(w->job, &first);
+    const struct conv_pixel end = conv_pixel_after(w->region, &w->p, rows - 1);
+    const long at = conv_place(w->job, &w->p);
     return conv_place(w->job, &end) - at == rows - 1 ? at : -1;
 }
 
 /* The pixels of a strip from the plane to their places. */
-static void conv_scatter(const struct conv_worker *w, long i, int rows, const float *from)
+static void conv_scatter(const struct conv_worker *w, int rows, const float *from)
 {
     const struct conv_job *o = w->job;
-    struct conv_pixel p = conv_pixel_at(w->region, i);
-    for (int r = 0; r < rows; r++, from += CONV_COLS, conv_next_pixel(w->region, &p)) {
+    struct conv_pixel p = w->p;
+    for (int r = 0; r < rows; r++, from += CONV_COLS, conv_advance(w->region, &p, 1)) {
         const long at = conv_place(o, &p) * o->n + w->col;
         if (!o->add)
             conv_copy(o->out + at, from, w->cols);
@@ -383,12 +390,11 @@ struct conv_lines {
 static struct conv_lines conv_new_lines(const struct conv_worker *w, long i)
 {
     const struct conv_job *o = w->job;
-    const long length = o->pixels * o->channels, mr = o->kernel->mr, next = i + mr;
-    const long run = (o->dh_run < 0 ? w->k0 : w->k1 - 1) / length;
+    const long mr = o->kernel->mr, next = i + mr;
     if (o->is_plain || next >= w->i1)
         return (struct conv_lines){NULL, 0};
-    const struct conv_pixel p = conv_pixel_at(w->region, next);
-    const long h = conv_clamp(p.h * o->step + o->dh + run / o->runs_w * o->dh_run, 0, o->image_h - 1);
+    const struct conv_pixel p = conv_pixel_after(w->region, &w->p, mr);
+    const long h = conv_clamp(p.h * o->step + o->dh + w->last_h, 0, o->image_h - 1);
     const long c = conv_clamp(p.w * o->step + o->dw + o->pixels - 1, 0, o->image_w - 1);
     const float *at = o->image + ((p.n * o->image_h + h) * o->image_w + c) * o->channels;
     return (struct conv_lines){(const char *)at,
@@ -429,19 +435,19 @@ static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, lon
 static void conv_strip(const struct conv_worker *w, long i, int rows)
 {
     const struct conv_job *o = w->job;
-    const long at = w->last ? conv_side_by_side(w, i, rows) : -1;
+    const long at = w->last ? conv_side_by_side(w, rows) : -1;
     const int to_out = at >= 0;
     float *chain = w->chain + (i - w->i0) * CONV_COLS, *sum = w->sum + (i - w->i0) * CONV_COLS;
     float *to = to_out ? o->out + at * o->n + w->col : w->ends && !w->last ? sum : chain;
     struct rp_tile t = {.a = o->image + i * o->k + w->k0, .lda = o->k, .k = w->k1 - w->k0, .last = w->last,
                         .ldc = to_out ? o->n : CONV_COLS, .ldfrom = CONV_COLS, .ldsum = CONV_COLS, .ldadd = o->n};
     rp_tile_fn compute = o->kernel->in_place;
-    if (conv_find_rows(o, w->region, &w->runs, i, rows, &t)) {
+    if (conv_find_rows(o, w->region, &w->runs, &w->p, rows, &t)) {
         compute = o->kernel->in_runs;
     } else if (!o->is_plain) {
         t.a = w->strip;
         t.lda = CONV_STRIP_LD;
-        conv_gather(o, w->region, w->strip, i, rows, w->k0, w->k1);
+        conv_gather(o, w->region, w->strip, w->p, rows, w->k0, w->k1);
     }
     const struct conv_lines lines = conv_new_lines(w, i);
     for (long panel = w->panel; panel < w->end_panel; panel++) {
@@ -456,15 +462,16 @@ static void conv_strip(const struct conv_worker *w, long i, int rows)
         compute(&t, rows);
     }
     if (w->last && !to_out)
-        conv_scatter(w, i, rows, chain);
+        conv_scatter(w, rows, chain);
 }
 
 /* Pixels that no output pixel takes: +0, and the addend. */
-static void conv_absent(const struct conv_worker *w)
+static void conv_absent(struct conv_worker *w)
 {
     memset(w->chain, 0, CONV_COLS * sizeof *w->chain);
-    for (long i = w->i0; i < w->i1; i++)
-        conv_scatter(w, i, 1, w->chain);
+    w->p = conv_pixel_at(w->region, w->i0);
+    for (long i = w->i0; i < w->i1; i++, conv_advance(w->region, &w->p, 1))
+        conv_scatter(w, 1, w->chain);
 }
 
 static void conv_part(void *arg, int part, int thread)
@@ -493,8 +500,10 @@ static void conv_part(void *arg, int part, int thread)
         next = conv_wanted(o, g, w.k1);
         w.ends = next >= conv_chain_end(o, k);
         w.last = next >= o->k;
+        w.last_h = (o->dh_run < 0 ? w.k0 : w.k1 - 1) / (o->pixels * o->channels) / o->runs_w * o->dh_run;
         conv_find_runs(o, &w.runs, w.end_panel - w.panel, w.k0, w.k1);
-        for (long i = w.i0; i < w.i1; i += o->kernel->mr)
+        w.p = conv_pixel_at(g, w.i0);
+        for (long i = w.i0; i < w.i1; i += o->kernel->mr, conv_advance(g, &w.p, o->kernel->mr))
             conv_strip(&w, i, (int)least_of(o->kernel->mr, w.i1 - i));
         w.begins = w.ends;
         w.follows |= w.ends;

@@ -47,35 +47,46 @@ static void conv_find_runs(const struct conv_job *o, struct conv_runs *s, long p
     }
 }
 
-/* Whether a tile can read the strip from row i on in place; if so, where. */
-static int conv_find_rows(const struct conv_job *o, const struct conv_region *g, const struct conv_runs *s, long i,
-                          int rows, struct rp_tile *t)
+/* Where the first tap of a pixel is in the image. */
+RP_LANE long conv_source(const struct conv_job *o, const struct conv_pixel *p)
 {
-    struct conv_pixel p = conv_pixel_at(g, i);
-    long before = 0, lda = 0, jump = 0;
-    int jump_row = rows;
-    if (!s->count || rows < o->kernel->mr)
+    return ((p->n * o->image_h + p->h * o->step + o->dh) * o->image_w + p->w * o->step + o->dw) * o->channels;
+}
+
+/* Whether all taps of a pixel are inside. */
+RP_LANE int conv_is_inside(const struct conv_job *o, const struct conv_runs *s, const struct conv_pixel *p)
+{
+    const long h = p->h * o->step + o->dh, w = p->w * o->step + o->dw;
+    return h + s->h0 >= 0 && h + s->h1 < o->image_h && w + s->w0 >= 0 && w + s->w1 < o->image_w;
+}
+
+/* `rows` pixels from p on, which are in one row of the grid, or in one column of a grid that has one. */
+RP_LANE int conv_are_inside(const struct conv_job *o, const struct conv_region *g, const struct conv_runs *s,
+                            const struct conv_pixel *p, long rows)
+{
+    const struct conv_pixel last = conv_pixel_after(g, p, rows - 1);
+    return conv_is_inside(o, s, p) && conv_is_inside(o, s, &last);
+}
+
+/* Whether a tile can read the strip from pixel p on in place; if so, where. */
+static int conv_find_rows(const struct conv_job *o, const struct conv_region *g, const struct conv_runs *s,
+                          const struct conv_pixel *p, int rows, struct rp_tile *t)
+{
+    const int is_column = g->grid_w == 1;
+    const long line = is_column ? g->grid_h : g->grid_w;
+    const long left = is_column ? g->first_h + line - p->h : g->first_w + line - p->w;
+    if (!s->count || rows < o->kernel->mr || !conv_are_inside(o, g, s, p, least_of(rows, left)))
         return 0;
-    for (int r = 0; r < rows; r++, conv_next_pixel(g, &p)) {
-        const long h = p.h * o->step + o->dh, w = p.w * o->step + o->dw;
-        const long at = ((p.n * o->image_h + h) * o->image_w + w) * o->channels;
-        if (h + s->h0 < 0 || h + s->h1 >= o->image_h || w + s->w0 < 0 || w + s->w1 >= o->image_w)
-            return 0;
-        if (r == 0) {
-            t->a = o->image + (at + s->first);
-        } else if (r == 1) {
-            lda = at - before;
-        } else if (at - before != lda) {
-            if (r % 2 || jump)
-                return 0;
-            jump = at - before - lda;
-            jump_row = r;
-        }
-        before = at;
-    }
-    t->lda = lda;
-    t->jump = jump;
-    t->jump_row = jump_row;
+    t->a = o->image + conv_source(o, p) + s->first;
+    t->lda = o->step * o->channels * (is_column ? o->image_w : 1);
+    t->jump_row = rows;
     t->runs = s->run;
+    if (left < rows) {
+        const struct conv_pixel next = conv_pixel_after(g, p, left);
+        if (left % 2 || rows - left > line || !conv_are_inside(o, g, s, &next, rows - left))
+            return 0;
+        t->jump_row = (int)left;
+        t->jump = conv_source(o, &next) - conv_source(o, p) - left * t->lda;
+    }
     return 1;
 }
