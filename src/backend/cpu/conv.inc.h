@@ -110,7 +110,7 @@ static struct conv_pixel conv_pixel_at(const struct conv_region *g, long row)
                                g->first_w + row % g->grid_w};
 }
 
-/* n pixels later, a few: without the divisions of conv_pixel_at(), which take longer than a tile of a short strip hides */
+/* n pixels later, a few: without the divisions of conv_pixel_at(), which a strip of short tiles would wait for. */
 RP_LANE void conv_advance(const struct conv_region *g, struct conv_pixel *p, long n)
 {
     for (p->w += n; p->w >= g->first_w + g->grid_w; p->w -= g->grid_w)
@@ -343,7 +343,9 @@ struct conv_worker {
     float *strip, *chain, *sum;
     long i0, i1;           /* rows of the task */
     struct conv_pixel p;   /* the first one of the strip */
-    long panel, end_panel; /* columns of the task */
+    long mr;               /* most pixels of a strip */
+    long first_col;        /* of the task */
+    long panel, end_panel; /* panels that strips pass, and their columns */
     long col, cols;
     long k0, k1;           /* the block */
     long last_h;           /* of its rows of taps the lowest in the image, from the first one of all */
@@ -390,7 +392,7 @@ struct conv_lines {
 static struct conv_lines conv_new_lines(const struct conv_worker *w, long i)
 {
     const struct conv_job *o = w->job;
-    const long mr = o->kernel->mr, next = i + mr;
+    const long mr = w->mr, next = i + mr;
     if (o->is_plain || next >= w->i1)
         return (struct conv_lines){NULL, 0};
     const struct conv_pixel p = conv_pixel_after(w->region, &w->p, mr);
@@ -411,7 +413,7 @@ static struct conv_lines conv_new_lines(const struct conv_worker *w, long i)
 static void conv_aim(const struct conv_worker *w, struct rp_tile *t, long i, long panel, const struct conv_lines *lines)
 {
     const struct conv_job *o = w->job;
-    const long mr = o->kernel->mr, panels = w->end_panel - w->panel, row = panel - w->panel, hints = t->k / 16;
+    const long mr = w->mr, panels = w->end_panel - w->panel, row = panel - w->panel, hints = t->k / 16;
     const int follows = i + 2 * mr <= w->i1;
     t->next_c = panel + 1 < w->end_panel ? t->c + conv_columns(&o->panels, panel)
                 : follows                ? t->c + mr * t->ldc - (conv_column(&o->panels, panel) - w->col)
@@ -437,7 +439,8 @@ static void conv_strip(const struct conv_worker *w, long i, int rows)
     const struct conv_job *o = w->job;
     const long at = w->last ? conv_side_by_side(w, rows) : -1;
     const int to_out = at >= 0;
-    float *chain = w->chain + (i - w->i0) * CONV_COLS, *sum = w->sum + (i - w->i0) * CONV_COLS;
+    const long plane = (i - w->i0) * CONV_COLS + w->col - w->first_col;
+    float *chain = w->chain + plane, *sum = w->sum + plane;
     float *to = to_out ? o->out + at * o->n + w->col : w->ends && !w->last ? sum : chain;
     struct rp_tile t = {.a = o->image + i * o->k + w->k0, .lda = o->k, .k = w->k1 - w->k0, .last = w->last,
                         .ldc = to_out ? o->n : CONV_COLS, .ldfrom = CONV_COLS, .ldsum = CONV_COLS, .ldadd = o->n};
@@ -474,6 +477,46 @@ static void conv_absent(struct conv_worker *w)
         conv_scatter(w, 1, w->chain);
 }
 
+/* All strips of the task, of mr pixels, past some panels. */
+static void conv_strips(struct conv_worker *w, long panel, long end_panel, long mr)
+{
+    const struct conv_job *o = w->job;
+    const struct conv_panels *all = &o->panels;
+    w->mr = mr;
+    w->panel = panel;
+    w->end_panel = end_panel;
+    w->col = conv_column(all, panel);
+    w->cols = conv_column(all, end_panel) - w->col;
+    w->p = conv_pixel_at(w->region, w->i0);
+    conv_find_runs(o, &w->runs, end_panel - panel, w->k0, w->k1);
+    for (long i = w->i0, rows; i < w->i1; i += rows, conv_advance(w->region, &w->p, rows)) {
+        rows = w->i1 - i >= mr ? mr : least_of(o->kernel->mr, w->i1 - i);
+        conv_strip(w, i, (int)rows);
+    }
+}
+
+#define CONV_WAITS 8 /* so many accumulators of a tile or fewer wait for their own results */
+
+/* The panels at the end that have two vectors, for taller tiles: not in short chains, and not where strips would be
+ * gathered twice. Tiles that do not wait gain little, less than another pass over the pixels costs. */
+static long conv_first_tall(const struct conv_worker *w, long panel, long end_panel)
+{
+    const struct conv_job *o = w->job;
+    const struct rp_gemm_kernel *kernel = o->kernel;
+    struct conv_runs runs;
+    long first = end_panel;
+    if (kernel->tall == kernel->mr || w->k1 - w->k0 < CONV_DEEP)
+        return end_panel;
+    for (; first > panel; first--) {
+        const long columns = conv_columns(&o->panels, first - 1);
+        if (columns <= kernel->lanes || columns > 2 * kernel->lanes)
+            break;
+    }
+    conv_find_runs(o, &runs, end_panel - first, w->k0, w->k1);
+    const int is_cheap = 2 * kernel->mr <= CONV_WAITS ? o->is_plain || runs.count : first == panel && runs.count;
+    return is_cheap && 4 * (end_panel - first) >= end_panel - panel ? first : end_panel;
+}
+
 static void conv_part(void *arg, int part, int thread)
 {
     const struct conv_job *o = arg;
@@ -481,17 +524,16 @@ static void conv_part(void *arg, int part, int thread)
     while (part >= g->parts)
         g++;
     part -= g > o->region ? g[-1].parts : 0;
-    const long chunk = part % o->chunks;
+    const long chunk = part % o->chunks, panel = chunk * o->panels.count / o->chunks,
+               end_panel = (chunk + 1) * o->panels.count / o->chunks;
     struct conv_worker w = {.job = o, .region = g, .begins = 1};
     w.strip = (float *)((char *)rp_cpu_scratch(o->cpu, 0) + (size_t)thread * rp_cpu_conv_private());
     w.chain = w.strip + CONV_STRIP_FLOATS;
     w.sum = w.chain + CONV_PLANE_FLOATS;
     w.i0 = part / o->chunks * o->part_rows;
     w.i1 = least_of(g->rows, w.i0 + o->part_rows);
-    w.panel = chunk * o->panels.count / o->chunks;
-    w.end_panel = (chunk + 1) * o->panels.count / o->chunks;
-    w.col = conv_column(&o->panels, w.panel);
-    w.cols = conv_column(&o->panels, w.end_panel) - w.col;
+    w.first_col = w.col = conv_column(&o->panels, panel);
+    w.cols = conv_column(&o->panels, end_panel) - w.col;
     if (!o->k)
         conv_absent(&w);
     for (long next, k = o->k ? conv_wanted(o, g, 0) : 0; k < o->k; k = next) {
@@ -501,16 +543,17 @@ static void conv_part(void *arg, int part, int thread)
         w.ends = next >= conv_chain_end(o, k);
         w.last = next >= o->k;
         w.last_h = (o->dh_run < 0 ? w.k0 : w.k1 - 1) / (o->pixels * o->channels) / o->runs_w * o->dh_run;
-        conv_find_runs(o, &w.runs, w.end_panel - w.panel, w.k0, w.k1);
-        w.p = conv_pixel_at(g, w.i0);
-        for (long i = w.i0; i < w.i1; i += o->kernel->mr, conv_advance(g, &w.p, o->kernel->mr))
-            conv_strip(&w, i, (int)least_of(o->kernel->mr, w.i1 - i));
+        const long first_tall = conv_first_tall(&w, panel, end_panel);
+        if (panel < first_tall)
+            conv_strips(&w, panel, first_tall, o->kernel->mr);
+        if (first_tall < end_panel)
+            conv_strips(&w, first_tall, end_panel, o->kernel->tall);
         w.begins = w.ends;
         w.follows |= w.ends;
     }
     for (long i = w.i0; o->sums && o->regions == 1 && i < w.i1; i += RP_COLSUM_ROWS)
-        colsum_block(o->sums + i / RP_COLSUM_ROWS * o->n + w.col, o->out + i * o->n + w.col, o->n,
-                     least_of(RP_COLSUM_ROWS, w.i1 - i), w.cols);
+        colsum_block(o->sums + i / RP_COLSUM_ROWS * o->n + w.first_col, o->out + i * o->n + w.first_col, o->n,
+                     least_of(RP_COLSUM_ROWS, w.i1 - i), conv_column(&o->panels, end_panel) - w.first_col);
 }
 
 /* Of the products: regions write some pixels one by one, and column sums are another pass over what they write. */

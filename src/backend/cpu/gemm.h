@@ -79,9 +79,10 @@ typedef void (*rp_tile_fn)(const struct rp_tile *t, int rows);
 
 struct rp_gemm_kernel {
     int mr, nr, lanes; /* register tile; mr divides RP_GEMM_GROUP, lanes divides nr */
+    int tall; /* tiles in place and by runs whose columns are two vectors may also have so many rows, at most a group */
     int copies;                  /* 1: packed tiles do the work of tile.copy; 2: tiles in place that of copy[1], too */
     rp_tile_fn in_place, packed; /* rows 1..mr */
-    rp_tile_fn in_runs;          /* in place by tile.runs, mr rows; NULL: there is none */
+    rp_tile_fn in_runs;          /* in place by tile.runs, mr rows or tall ones; NULL: there is none */
     int runs_panels;             /* the most panels of a strip for which in_runs pays */
     /* panels x nr columns of one k row: src[p*nr + j] -> dst[p*stride + j]; `ahead`: a row that is wanted soon */
     void (*copy_row)(float *dst, long stride, const float *src, const float *ahead, int panels);

@@ -11,6 +11,7 @@
 #include <immintrin.h>
 
 #define MR 4
+#define TALL 6 /* rows of tiles of 16 columns: eight accumulators would wait for their own results */
 #define NR 24
 #define V 3
 #define UNROLL _Pragma("GCC unroll 8")
@@ -20,9 +21,9 @@
 #define BROADCAST(x, p) __asm__ volatile("vbroadcastss %1, %0" : "=x"(x) : "m"(*(p)))
 #define LOAD(x, p) __asm__ volatile("vmovaps %1, %0" : "=x"(x) : "m"(*(const __m256 *)(p)))
 
-/* Where the four rows of A are: in place by two pointers two rows apart, packed by one. */
+/* Where the rows of A are: in place by pointers two rows apart, packed by one. */
 struct gemm_avx2_rows {
-    const char *p0, *p2;
+    const char *p0, *p2, *p4;
     long step; /* bytes between rows */
 };
 
@@ -30,10 +31,10 @@ ALWAYS const float *row_at(const struct gemm_avx2_rows *a, int i, int in_place, 
 {
     if (!in_place)
         return (const float *)a->p0 + k * RP_GEMM_GROUP + i;
-    return (const float *)((i < 2 ? a->p0 : a->p2) + (i % 2) * a->step) + k;
+    return (const float *)((i < 2 ? a->p0 : i < 4 ? a->p2 : a->p4) + (i % 2) * a->step) + k;
 }
 
-ALWAYS void step(__m256 r[MR][V], const struct gemm_avx2_rows *a, const float *b, const int rows, const int vectors,
+ALWAYS void step(__m256 r[TALL][V], const struct gemm_avx2_rows *a, const float *b, const int rows, const int vectors,
                  const int in_place, const int k)
 {
     /* named: left alone, the compiler moves accumulators about */
@@ -59,6 +60,7 @@ ALWAYS void advance(struct gemm_avx2_rows *a, int in_place, long k)
     long bytes = (in_place ? k : k * RP_GEMM_GROUP) * (long)sizeof(float);
     a->p0 += bytes;
     a->p2 += bytes;
+    a->p4 += bytes;
 }
 
 /* The next tile of C: two lines of each row, one row per 16 k-steps. */
@@ -82,7 +84,7 @@ ALWAYS void copy_piece(struct rp_gemm_copy *c)
     c->pieces--;
 }
 
-ALWAYS const float *four_steps(__m256 r[MR][V], struct gemm_avx2_rows *a, const float *b, const int rows,
+ALWAYS const float *four_steps(__m256 r[TALL][V], struct gemm_avx2_rows *a, const float *b, const int rows,
                                const int vectors, const int in_place)
 {
     step(r, a, b, rows, vectors, in_place, 0);
@@ -94,11 +96,11 @@ ALWAYS const float *four_steps(__m256 r[MR][V], struct gemm_avx2_rows *a, const 
 }
 
 /* All k-steps of a tile; `step` in fours, hints once per sixteen. */
-ALWAYS void chain_in_place(__m256 r[MR][V], const struct rp_tile *t, const int rows, const int vectors)
+ALWAYS void chain_in_place(__m256 r[TALL][V], const struct rp_tile *t, const int rows, const int vectors)
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct gemm_avx2_rows a = {p, p + 2 * bytes, bytes};
+    struct gemm_avx2_rows a = {p, p + 2 * bytes, p + 4 * bytes, bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
@@ -110,8 +112,8 @@ ALWAYS void chain_in_place(__m256 r[MR][V], const struct rp_tile *t, const int r
         h1 += s1;
         if (n < rows && t->next_c)
             fetch_row(t->next_c + n * t->ldc);
-        else if (n >= MR && n < MR + rows && t->next_add)
-            fetch_row(t->next_add + (n - MR) * t->ldadd);
+        else if (n >= rows && n < 2 * rows && t->next_add)
+            fetch_row(t->next_add + (n - rows) * t->ldadd);
         for (int four = 0; four < 4; four++)
             b = four_steps(r, &a, b, rows, vectors, 1);
     }
@@ -123,10 +125,10 @@ ALWAYS void chain_in_place(__m256 r[MR][V], const struct rp_tile *t, const int r
 }
 
 /* The same of a packed one, whose runs may be shorter than sixteen. */
-ALWAYS void chain_packed(__m256 r[MR][V], const struct rp_tile *t, const int rows, const int vectors)
+ALWAYS void chain_packed(__m256 r[TALL][V], const struct rp_tile *t, const int rows, const int vectors)
 {
     const char *p = (const char *)t->a;
-    struct gemm_avx2_rows a = {p, p, 0};
+    struct gemm_avx2_rows a = {p, p, p, 0};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
@@ -142,8 +144,8 @@ ALWAYS void chain_packed(__m256 r[MR][V], const struct rp_tile *t, const int row
             h1 += s1;
             if (n < rows && t->next_c)
                 fetch_row(t->next_c + n * t->ldc);
-            else if (n >= MR && n < MR + rows && t->next_add)
-                fetch_row(t->next_add + (n - MR) * t->ldadd);
+            else if (n >= rows && n < 2 * rows && t->next_add)
+                fetch_row(t->next_add + (n - rows) * t->ldadd);
             if (copy0.pieces)
                 copy_piece(&copy0);
             if (copy1.pieces)
@@ -159,11 +161,12 @@ ALWAYS void chain_packed(__m256 r[MR][V], const struct rp_tile *t, const int row
 }
 
 /* In place, by runs. */
-ALWAYS void chain_in_runs(__m256 r[MR][V], const struct rp_tile *t, const int vectors)
+ALWAYS void chain_in_runs(__m256 r[TALL][V], const struct rp_tile *t, const int rows, const int vectors)
 {
-    const long bytes = t->lda * (long)sizeof(float);
+    const long bytes = t->lda * (long)sizeof(float), jump = t->jump * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct gemm_avx2_rows a = {p, p + 2 * bytes + (t->jump_row < MR ? t->jump * (long)sizeof(float) : 0), bytes};
+    struct gemm_avx2_rows a = {p, p + 2 * bytes + (t->jump_row <= 2 ? jump : 0),
+                               p + 4 * bytes + (t->jump_row <= 4 ? jump : 0), bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
@@ -176,12 +179,12 @@ ALWAYS void chain_in_runs(__m256 r[MR][V], const struct rp_tile *t, const int ve
             _mm_prefetch(h1, _MM_HINT_T1);
             h0 += s0;
             h1 += s1;
-            if (n < MR && t->next_c)
+            if (n < rows && t->next_c)
                 fetch_row(t->next_c + n * t->ldc);
             for (long four = some / 4; four > 0; four--)
-                b = four_steps(r, &a, b, MR, vectors, 1);
+                b = four_steps(r, &a, b, rows, vectors, 1);
             for (long one = some % 4; one > 0; one--) {
-                step(r, &a, b, MR, vectors, 1, 0);
+                step(r, &a, b, rows, vectors, 1, 0);
                 advance(&a, 1, 1);
                 b += NR;
             }
@@ -215,14 +218,14 @@ enum gemm_avx2_chain { CHAIN_PACKED, CHAIN_IN_PLACE, CHAIN_IN_RUNS };
 ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const enum gemm_avx2_chain chain,
                  const int whole)
 {
-    __m256 r[MR][V];
+    __m256 r[TALL][V];
     const int n = t->cols;
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++) r[i][v] = _mm256_setzero_ps();
     if (t->from)
         UNROLL for (int i = 0; i < rows; i++) UNROLL for (int v = 0; v < vectors; v++)
             r[i][v] = load(t->from + i * t->ldfrom, n, v, whole);
     if (chain == CHAIN_IN_RUNS)
-        chain_in_runs(r, t, vectors);
+        chain_in_runs(r, t, rows, vectors);
     else if (chain == CHAIN_IN_PLACE)
         chain_in_place(r, t, rows, vectors);
     else
@@ -271,16 +274,21 @@ TILE(4)
 TILE(3)
 TILE(2)
 TILE(1)
+static __attribute__((noinline)) void in_place_tall(const struct rp_tile *t)
+{
+    tile(t, TALL, 2, CHAIN_IN_PLACE, 0);
+}
 
-#define RUNS(name, vectors, whole)                                                                                     \
+#define RUNS(name, rows, vectors, whole)                                                                               \
     static __attribute__((noinline)) void name(const struct rp_tile *t)                                                \
     {                                                                                                                  \
-        tile(t, MR, vectors, CHAIN_IN_RUNS, whole);                                                                    \
+        tile(t, rows, vectors, CHAIN_IN_RUNS, whole);                                                                  \
     }
-RUNS(runs_1, 1, 0)
-RUNS(runs_2, 2, 0)
-RUNS(runs_3, 3, 0)
-RUNS(runs_whole, 3, 1)
+RUNS(runs_1, MR, 1, 0)
+RUNS(runs_2, MR, 2, 0)
+RUNS(runs_3, MR, 3, 0)
+RUNS(runs_whole, MR, 3, 1)
+RUNS(runs_tall, TALL, 2, 0)
 
 /* [rows - 1][vectors - 1], and last the whole panel */
 typedef void (*tile_fn)(const struct rp_tile *t);
@@ -292,7 +300,10 @@ static const tile_fn packed_of[MR][V + 1] = {FUNCTIONS(packed, 1), FUNCTIONS(pac
 
 static void in_place(const struct rp_tile *t, int rows)
 {
-    in_place_of[rows - 1][t->cols == NR ? V : (t->cols - 1) / 8](t);
+    if (rows == TALL)
+        in_place_tall(t);
+    else
+        in_place_of[rows - 1][t->cols == NR ? V : (t->cols - 1) / 8](t);
 }
 
 static void packed(const struct rp_tile *t, int rows)
@@ -303,8 +314,10 @@ static void packed(const struct rp_tile *t, int rows)
 static void in_runs(const struct rp_tile *t, int rows)
 {
     static const tile_fn of[V + 1] = {runs_1, runs_2, runs_3, runs_whole};
-    (void)rows;
-    of[t->cols == NR ? V : (t->cols - 1) / 8](t);
+    if (rows == TALL)
+        runs_tall(t);
+    else
+        of[t->cols == NR ? V : (t->cols - 1) / 8](t);
 }
 
 static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)
@@ -354,5 +367,5 @@ static void copy_group(float *dst, const float *src, long ld, int k)
 
 /* in_runs: past more panels, gathering costs less than the misses of L1 that it saves */
 #define RUNS_PANELS 3
-const struct rp_gemm_kernel rp_gemm_avx2 = {MR, NR, 8, 1, in_place, packed, in_runs, RUNS_PANELS, copy_row, transpose,
-                                            copy_group};
+const struct rp_gemm_kernel rp_gemm_avx2 = {MR, NR, 8, TALL, 1, in_place, packed, in_runs, RUNS_PANELS, copy_row,
+                                            transpose, copy_group};

@@ -12,6 +12,7 @@
 #include <immintrin.h>
 
 #define MR 8
+#define TALL 12 /* rows of tiles of 32 columns */
 #define NR 48
 #define V 3 /* vectors per row of a tile */
 #define UNROLL _Pragma("GCC unroll 16")
@@ -29,33 +30,23 @@
 
 enum gemm_avx512_form { PACKED_ROWS, ROWS_IN_PLACE, PAIRS_IN_PLACE };
 
-/* Where the rows of A are at this k-step: in place by three pointers three rows apart, since an x86 address can add one
- * or two steps but not three, or where they come in two parts by four pointers two rows apart; packed by one pointer.
- */
+/* Where the rows of A are at this k-step: in place by pointers three rows apart, since an x86 address can add one or
+ * two steps but not three, or where they come in two parts by pointers two rows apart; packed by one pointer. */
 struct gemm_avx512_rows {
-    const char *p0, *p3, *p6, *p2, *p4;
+    const char *at[TALL / 2];
     long step; /* bytes between rows */
 };
 
 ALWAYS __m512 broadcast(const struct gemm_avx512_rows *a, const int i, const int form, const int k)
 {
     __m512 x;
-    const char *p = i < 3   ? a->p0
-                    : i < 6 ? a->p3
-                            : a->p6,
-               *pair = i < 2   ? a->p0
-                       : i < 4 ? a->p2
-                       : i < 6 ? a->p4
-                               : a->p6;
+    const int each = form == PAIRS_IN_PLACE ? 2 : 3;
+    const char *p = a->at[form == PACKED_ROWS ? 0 : i / each];
     if (form == PACKED_ROWS)
-        BROADCAST(x, a->p0, 4 * (k * RP_GEMM_GROUP + i));
-    else if (form == PAIRS_IN_PLACE && i % 2 == 0)
-        BROADCAST(x, pair, 4 * k);
-    else if (form == PAIRS_IN_PLACE)
-        BROADCAST_ROW(x, pair, 1, a->step, 4 * k);
-    else if (i % 3 == 0)
+        BROADCAST(x, p, 4 * (k * RP_GEMM_GROUP + i));
+    else if (i % each == 0)
         BROADCAST(x, p, 4 * k);
-    else if (i % 3 == 1)
+    else if (i % each == 1)
         BROADCAST_ROW(x, p, 1, a->step, 4 * k);
     else
         BROADCAST_ROW(x, p, 2, a->step, 4 * k);
@@ -63,7 +54,7 @@ ALWAYS __m512 broadcast(const struct gemm_avx512_rows *a, const int i, const int
 }
 
 /* One k-step. B sits in named registers: left alone, the compiler moves accumulators about. */
-ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float *b, const int rows, const int vectors,
+ALWAYS void step(__m512 r[TALL][V], const struct gemm_avx512_rows *a, const float *b, const int rows, const int vectors,
                  const int form, const int k)
 {
     register __m512 b0 __asm__("zmm24"), b1 __asm__("zmm25"), b2 __asm__("zmm26");
@@ -93,11 +84,7 @@ ALWAYS void step(__m512 r[MR][V], const struct gemm_avx512_rows *a, const float 
 ALWAYS void advance(struct gemm_avx512_rows *a, const int form, const long k)
 {
     const long bytes = 4 * (form == PACKED_ROWS ? k * RP_GEMM_GROUP : k);
-    a->p0 += bytes;
-    a->p2 += bytes;
-    a->p3 += bytes;
-    a->p4 += bytes;
-    a->p6 += bytes;
+    UNROLL for (int n = 0; n < TALL / 2; n++) a->at[n] += bytes;
 }
 
 /* Fetch the lines of a tile of C (and of `add`) one at a time: all at once would fill the core's 16 line buffers. */
@@ -145,7 +132,7 @@ ALWAYS void copy_piece(struct rp_gemm_copy *c, const int one, const int other)
     c->pieces--;
 }
 
-ALWAYS const float *four_steps(__m512 r[MR][V], struct gemm_avx512_rows *a, const float *b, const int rows,
+ALWAYS const float *four_steps(__m512 r[TALL][V], struct gemm_avx512_rows *a, const float *b, const int rows,
                                const int vectors, const int form)
 {
     step(r, a, b, rows, vectors, form, 0);
@@ -157,11 +144,11 @@ ALWAYS const float *four_steps(__m512 r[MR][V], struct gemm_avx512_rows *a, cons
 }
 
 /* All k-steps of a tile; `step` in fours, hints once per sixteen. */
-ALWAYS void chain_in_place(__m512 r[MR][V], const struct rp_tile *t, const int rows, const int vectors)
+ALWAYS void chain_in_place(__m512 r[TALL][V], const struct rp_tile *t, const int rows, const int vectors)
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct gemm_avx512_rows a = {.p0 = p, .p3 = p + 3 * bytes, .p6 = p + 6 * bytes, .step = bytes};
+    struct gemm_avx512_rows a = {{p, p + 3 * bytes, p + 6 * bytes, p + 9 * bytes}, bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step, far = t->far;
@@ -204,11 +191,11 @@ ALWAYS void fetch_row(const char **p, long step, const int vectors)
     *p += step;
 }
 
-ALWAYS void chain_short(__m512 r[MR][V], const struct rp_tile *t, const int vectors)
+ALWAYS void chain_short(__m512 r[TALL][V], const struct rp_tile *t, const int vectors)
 {
     long bytes = t->lda * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct gemm_avx512_rows a = {.p0 = p, .p3 = p + 3 * bytes, .p6 = p + 6 * bytes, .step = bytes};
+    struct gemm_avx512_rows a = {{p, p + 3 * bytes, p + 6 * bytes, p + 9 * bytes}, bytes};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at, *c = (const char *)t->next_c;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step, next_row = t->ldc * (long)sizeof(float);
@@ -228,10 +215,10 @@ ALWAYS void chain_short(__m512 r[MR][V], const struct rp_tile *t, const int vect
 }
 
 /* The same of a packed one, whose runs may be shorter than sixteen. */
-ALWAYS void chain_packed(__m512 r[MR][V], const struct rp_tile *t, const int rows, const int vectors)
+ALWAYS void chain_packed(__m512 r[TALL][V], const struct rp_tile *t, const int rows, const int vectors)
 {
     const char *p = (const char *)t->a;
-    struct gemm_avx512_rows a = {.p0 = p};
+    struct gemm_avx512_rows a = {.at = {p}};
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
@@ -266,20 +253,17 @@ ALWAYS void chain_packed(__m512 r[MR][V], const struct rp_tile *t, const int row
 }
 
 /* In place, by runs. */
-ALWAYS void chain_in_runs(__m512 r[MR][V], const struct rp_tile *t, const int vectors)
+ALWAYS void chain_in_runs(__m512 r[TALL][V], const struct rp_tile *t, const int rows, const int vectors)
 {
     const long bytes = t->lda * (long)sizeof(float), jump = t->jump * (long)sizeof(float);
     const char *p = (const char *)t->a;
-    struct gemm_avx512_rows a = {.p0 = p,
-                                 .p2 = p + 2 * bytes + (t->jump_row <= 2 ? jump : 0),
-                                 .p4 = p + 4 * bytes + (t->jump_row <= 4 ? jump : 0),
-                                 .p6 = p + 6 * bytes + (t->jump_row <= 6 ? jump : 0),
-                                 .step = bytes};
+    struct gemm_avx512_rows a = {.step = bytes};
+    UNROLL for (int n = 0; n < TALL / 2; n++) a.at[n] = p + 2 * n * bytes + (t->jump_row <= 2 * n ? jump : 0);
     const float *b = t->b;
     const char *h0 = t->ahead[0].at, *h1 = t->ahead[1].at;
     const long s0 = t->ahead[0].step, s1 = t->ahead[1].step;
     const struct rp_gemm_run *run = t->runs;
-    struct tile_lines c = tile_lines(t->next_c, t->ldc, MR);
+    struct tile_lines c = tile_lines(t->next_c, t->ldc, rows);
 
     for (long left = t->k; left > 0; left -= run->steps, advance(&a, PAIRS_IN_PLACE, run->skip), run++)
         for (long steps = run->steps; steps > 0; steps -= 16) {
@@ -292,9 +276,9 @@ ALWAYS void chain_in_runs(__m512 r[MR][V], const struct rp_tile *t, const int ve
             if (c.left)
                 fetch_line(&c);
             for (long four = some / 4; four > 0; four--)
-                b = four_steps(r, &a, b, MR, vectors, PAIRS_IN_PLACE);
+                b = four_steps(r, &a, b, rows, vectors, PAIRS_IN_PLACE);
             for (long one = some % 4; one > 0; one--) {
-                step(r, &a, b, MR, vectors, PAIRS_IN_PLACE, 0);
+                step(r, &a, b, rows, vectors, PAIRS_IN_PLACE, 0);
                 advance(&a, PAIRS_IN_PLACE, 1);
                 b += NR;
             }
@@ -305,7 +289,7 @@ enum gemm_avx512_chain { CHAIN_PACKED, CHAIN_IN_PLACE, CHAIN_SHORT, CHAIN_IN_RUN
 
 ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, const enum gemm_avx512_chain chain)
 {
-    __m512 r[MR][V];
+    __m512 r[TALL][V];
     const __m512 zero = _mm512_setzero_ps();
     const unsigned long long mask = (1ull << t->cols) - 1;
     const __mmask16 m[V] = {(__mmask16)mask, (__mmask16)(mask >> 16), (__mmask16)(mask >> 32)};
@@ -317,7 +301,7 @@ ALWAYS void tile(const struct rp_tile *t, const int rows, const int vectors, con
     if (chain == CHAIN_SHORT)
         chain_short(r, t, vectors);
     else if (chain == CHAIN_IN_RUNS)
-        chain_in_runs(r, t, vectors);
+        chain_in_runs(r, t, rows, vectors);
     else if (chain == CHAIN_IN_PLACE)
         chain_in_place(r, t, rows, vectors);
     else
@@ -362,16 +346,18 @@ typedef void (*tile_fn)(const struct rp_tile *t);
 static const tile_fn in_place_of[4][V] = {IN_PLACE(1), IN_PLACE(2), IN_PLACE(4), IN_PLACE(8)};
 static const tile_fn packed_of[4][V] = {PACKED(1), PACKED(2), PACKED(4), PACKED(8)};
 
-#define WHOLE(name, vectors, chain)                                                                                    \
+#define WHOLE(name, rows, vectors, chain)                                                                              \
     static __attribute__((noinline)) void name##_##vectors(const struct rp_tile *t)                                    \
     {                                                                                                                  \
-        tile(t, MR, vectors, chain);                                                                                   \
+        tile(t, rows, vectors, chain);                                                                                 \
     }
-WHOLE(shortened, 2, CHAIN_SHORT)
-WHOLE(shortened, 3, CHAIN_SHORT)
-WHOLE(runs, 1, CHAIN_IN_RUNS)
-WHOLE(runs, 2, CHAIN_IN_RUNS)
-WHOLE(runs, 3, CHAIN_IN_RUNS)
+WHOLE(shortened, MR, 2, CHAIN_SHORT)
+WHOLE(shortened, MR, 3, CHAIN_SHORT)
+WHOLE(runs, MR, 1, CHAIN_IN_RUNS)
+WHOLE(runs, MR, 2, CHAIN_IN_RUNS)
+WHOLE(runs, MR, 3, CHAIN_IN_RUNS)
+WHOLE(tall_in_place, TALL, 2, CHAIN_IN_PLACE)
+WHOLE(tall_runs, TALL, 2, CHAIN_IN_RUNS)
 
 /* The part of tile t that starts at row i. */
 static struct rp_tile from_row(const struct rp_tile *t, int i, long a_step)
@@ -405,6 +391,10 @@ ALWAYS void run_rows(const struct rp_tile *t, int rows, const tile_fn of[4][V], 
 
 static void in_place(const struct rp_tile *t, int rows)
 {
+    if (rows == TALL) {
+        tall_in_place_2(t);
+        return;
+    }
     if (t->is_short && rows == MR && t->cols > 16 && t->k <= SHORT && t->k % 16 == 0 && t->next_c) {
         (t->cols > 32 ? shortened_3 : shortened_2)(t);
         return;
@@ -420,8 +410,10 @@ static void packed(const struct rp_tile *t, int rows)
 static void in_runs(const struct rp_tile *t, int rows)
 {
     static const tile_fn of[V] = {runs_1, runs_2, runs_3};
-    (void)rows;
-    of[(t->cols - 1) / 16](t);
+    if (rows == TALL)
+        tall_runs_2(t);
+    else
+        of[(t->cols - 1) / 16](t);
 }
 
 static void copy_row(float *dst, long stride, const float *src, const float *ahead, int panels)
@@ -472,5 +464,5 @@ static void copy_group(float *dst, const float *src, long ld, int k)
         _mm512_store_ps(dst + (long)p * RP_GEMM_GROUP, _mm512_loadu_ps(src + p * ld));
 }
 
-const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, 2, in_place, packed, in_runs, RP_CONV_COLS / NR, copy_row,
-                                              transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_avx512 = {MR, NR, 16, TALL, 2, in_place, packed, in_runs, RP_CONV_COLS / NR,
+                                              copy_row, transpose, copy_group};

@@ -224,4 +224,5 @@ static void copy_group(float *dst, const float *src, long ld, int k)
         memcpy(dst + (long)p * RP_GEMM_GROUP, src + p * ld, RP_GEMM_GROUP * sizeof *dst);
 }
 
-const struct rp_gemm_kernel rp_gemm_neon = {MR, NR, 4, 0, in_place, packed, NULL, 0, copy_row, transpose, copy_group};
+const struct rp_gemm_kernel rp_gemm_neon = {MR, NR, 4, MR, 0, in_place, packed, NULL, 0, copy_row, transpose,
+                                            copy_group};

@@ -78,9 +78,9 @@ static void copy_group(float *dst, const float *src, long ld, int k)
         memcpy(dst + (long)p * RP_GEMM_GROUP, src + p * ld, RP_GEMM_GROUP * sizeof *dst);
 }
 
-const struct rp_gemm_kernel rp_gemm_scalar = {MR,   NR, NR,       0,         in_place,  packed,
+const struct rp_gemm_kernel rp_gemm_scalar = {MR,   NR, NR,       MR,        0,         in_place, packed,
                                               NULL, 0,  copy_row, transpose, copy_group};
 #if defined __x86_64__
-const struct rp_gemm_kernel rp_gemm_scalar_fma = {MR,   NR, NR,       0,         in_place_fma, packed_fma,
+const struct rp_gemm_kernel rp_gemm_scalar_fma = {MR,   NR, NR,       MR,        0,         in_place_fma, packed_fma,
                                                   NULL, 0,  copy_row, transpose, copy_group};
 #endif
