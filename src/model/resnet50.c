@@ -49,7 +49,6 @@ static void lay_out_block(struct rp_resnet *m, struct rp_resnet_block *k, int g,
     k->conv[2].c = window(m, k->conv[1].c.out_h, width, out, 1, 1);
     if (!b)
         k->shortcut.c = window(m, size, in, out, 1, stride);
-    m->grad_elements = larger(m->grad_elements, larger(in_elements(&k->conv[0].c), out_elements(&k->conv[2].c)));
     for (int i = 0; i < 2; i++)
         m->inner_elements[i] = larger(m->inner_elements[i], out_elements(&k->conv[i].c));
     for (int i = 0; i < 4; i++) {
@@ -63,7 +62,6 @@ static void lay_out(struct rp_resnet *m)
 {
     m->stem.c = window(m, m->size, 3, m->width, 7, 2);
     m->pool = window(m, m->stem.c.out_h, m->width, m->width, 3, 2);
-    m->grad_elements = out_elements(&m->stem.c);
     m->dw_floats = rp_conv_wgrad_work(&m->stem.c);
     int in = m->width, size = m->pool.out_h, n = 0;
     for (int g = 0; g < RP_RESNET_GROUPS; g++)
@@ -191,10 +189,11 @@ static void declare_block(struct rp_net *net, struct rp_resnet_block *k, int g, 
         if (i < 2)
             declare_output(net, &k->conv[i], i, layer, stage);
     }
-    if (k->shortcut.c.out_c)
+    if (k->shortcut.c.out_c) /* y follows its x: see shortcut_backward() */
         declare_conv(net, &k->shortcut, &name[3], layer, stage, 0);
     ADD(RP_ACTIVATION, .at = &k->y, .name = "output of a block", .dtype = RP_STORED,
-        .dim = {(long)out_elements(&k->conv[2].c)}, .made_by = "batchnorm_forward", AT);
+        .dim = {(long)out_elements(&k->conv[2].c)}, .room = k == m->block ? in_elements(&m->stem.c) : 0,
+        .made_by = "batchnorm_forward", AT);
 }
 #undef AT
 
@@ -229,9 +228,7 @@ static void declare(struct rp_net *net)
     lay_out(m);
     const struct rp_conv *last = &m->block[m->all - 1].conv[2].c;
     const long end = (long)net->batch * last->out_h * last->out_w;
-    ACT(&m->image, "normalised images", (long)net->batch * m->size * m->size, 3, .made_by = "scale_pixels");
     declare_conv(net, &m->stem, &stem, 0, 0, 0);
-    ACT(&m->stem.y, "output of the stem", rp_conv_rows(&m->stem.c), m->width, .made_by = "batchnorm_forward");
     ACT(&m->pooled, "pooled stem", rp_conv_rows(&m->pool), m->width, .made_by = "maxpool_forward");
     ADD(RP_ACTIVATION, .at = &m->which, .name = "places of the largest", .dtype = RP_U8,
         .dim = {(long)out_elements(&m->pool)});
@@ -239,14 +236,8 @@ static void declare(struct rp_net *net)
         for (int b = 0; b < m->blocks[g]; b++, n++)
             declare_block(net, &m->block[n], g, b, n + 1);
     declare_head(net, last->out_c);
-    ADD(RP_SCRATCH, .at = &m->grad, .name = "gradient of a block's output", .dtype = RP_STORED,
-        .dim = {(long)m->grad_elements});
-    ADD(RP_SCRATCH, .at = &m->other, .name = "gradient inside a block", .dtype = RP_STORED,
-        .dim = {(long)m->grad_elements}); /* the two change roles */
-    ADD(RP_SCRATCH, .at = &m->inner[0], .name = "gradient of the first norm", .dtype = RP_STORED,
-        .dim = {(long)m->inner_elements[0]});
-    ADD(RP_SCRATCH, .at = &m->inner[1], .name = "gradient of the second norm", .dtype = RP_STORED,
-        .dim = {(long)m->inner_elements[1]});
+    ADD(RP_SCRATCH, .at = &m->grad, .name = "gradient of the last block's output", .dtype = RP_STORED,
+        .dim = {(long)out_elements(last)});
     if (m->dw_floats)
         ADD(RP_SCRATCH, .at = &m->dw_work, .name = "groups of weight gradients", .dim = {(long)m->dw_floats});
     if (m->decay_loss > 0) {

@@ -13,7 +13,17 @@
  * Of a convolution its output x is kept, which its norm needs; y, what leaves the norm, is kept, or with
  * train.recompute selective computed again from x for conv1 and conv2, in memory that all blocks share.
  *
- * Backward: `grad` holds the gradient of a block's output, then that of its input; `other` has the same size. */
+ * Before the first block, its y is not written yet: the normalised images, then the output of the stem's norm, are in
+ * that memory. The backward pass computes both again there.
+ *
+ * Backward: only the gradient of the last block's output has memory of its own. Others take the place of what a block
+ * kept and does not read again:
+ *
+ *   conv3 x  gradient of conv3's x, then of conv1's y and x
+ *   y        gradient of conv2's y and x; in the first block of a group, together with the shortcut's x before it,
+ *            gradient of the block's input
+ *
+ * In any other block the gradient of the input takes the place of that of the output. */
 #pragma once
 
 #include "model/model.h"
@@ -25,7 +35,7 @@ struct rp_conv_norm {
     struct rp_conv c;
     rp_stored *w;                                     /* [out, kh, kw, in] */
     float *gamma, *beta, *running_mean, *running_var; /* [out] */
-    /* [B, P, out] before and after the norm. y NULL: written elsewhere */
+    /* [B, P, out] before and after the norm; y of conv1 and conv2 alone */
     rp_stored *x, *y;
     float *rstd;                                      /* [out] */
 };
@@ -46,7 +56,6 @@ struct rp_resnet {
     enum rp_conv_init init;
     enum rp_recompute recompute;
     float scale[3], shift[3];                   /* of pixels */
-    rp_stored *image;                           /* [B, size, size, 3] */
     struct rp_conv_norm stem;
     struct rp_conv pool;
     rp_stored *pooled;                          /* what enters the first block */
@@ -57,9 +66,10 @@ struct rp_resnet {
     int32_t *best;                              /* [B] */
     rp_stored *fc_w;                            /* [classes, C] */
     float *fc_b;
-    rp_stored *grad, *other, *inner[2];         /* scratch */
-    size_t grad_elements, inner_elements[2], dw_floats; /* the most that it holds */
-    float *dw_work, *squares, *half;            /* scratch of weight gradients; of the squared weights */
+    /* scratch: gradient of the last block's output; of weight gradients; of the squared weights */
+    rp_stored *grad;
+    float *dw_work, *squares, *half;
+    size_t inner_elements[2], dw_floats;        /* the most of the y of conv1 and conv2, and of dw_work */
 };
 
 struct rp_resnet_input {

@@ -13,6 +13,13 @@ static void convolve(struct rp_resnet *m, struct rp_conv_norm *a, const rp_store
     dev->op->conv_forward(dev, a->x, rp_net_statistic(&m->net, a->running_mean), in, a->w, &a->c, m->net.work);
 }
 
+/* [B, size, size, 3] */
+static void scale_images(struct rp_resnet *m, const struct rp_resnet_input *in, rp_stored *image)
+{
+    m->net.dev->op->scale_pixels(m->net.dev, image, in->image, m->scale, m->shift,
+                                 (size_t)m->net.batch * (size_t)m->size * (size_t)m->size, 3);
+}
+
 /* The arguments of the norm of a's x. */
 static struct rp_batchnorm norm_of(const struct rp_resnet *m, const struct rp_conv_norm *a, rp_stored *y,
                                    const rp_stored *add, int relu)
@@ -95,11 +102,11 @@ int rp_resnet_forward(struct rp_net *net, const struct rp_input *input, struct r
     struct rp_resnet *m = (struct rp_resnet *)net;
     const struct rp_resnet_input *in = (const struct rp_resnet_input *)input;
     struct rp_dev *dev = net->dev;
-    dev->op->scale_pixels(dev, m->image, in->image, m->scale, m->shift,
-                          (size_t)net->batch * (size_t)m->size * (size_t)m->size, 3);
-    convolve(m, &m->stem, m->image);
-    normalise(m, &m->stem, m->stem.y, NULL, 1);
-    dev->op->maxpool_forward(dev, m->pooled, m->which, m->stem.y, &m->pool);
+    rp_stored *unused = m->block[0].y;
+    scale_images(m, in, unused);
+    convolve(m, &m->stem, unused);
+    normalise(m, &m->stem, unused, NULL, 1);
+    dev->op->maxpool_forward(dev, m->pooled, m->which, unused, &m->pool);
     const rp_stored *x = m->pooled;
     for (int i = 0; i < m->all; i++) {
         if (rp_net_alive(net, err) < 0)
@@ -154,37 +161,58 @@ static void input_gradient(struct rp_resnet *m, const struct rp_conv_norm *a, rp
     m->net.dev->op->conv_dgrad(m->net.dev, dx, dy, a->w, add, &a->c);
 }
 
-static void recompute_norm(struct rp_resnet *m, const struct rp_conv_norm *a)
+/* y = the output of a's norm and its relu, again. */
+static void recompute_norm(struct rp_resnet *m, const struct rp_conv_norm *a, rp_stored *y)
 {
-    const struct rp_batchnorm n = norm_of(m, a, a->y, NULL, 1);
-    if (m->recompute != RP_RECOMPUTE_none)
-        m->net.dev->op->batchnorm_apply(m->net.dev, &n);
+    const struct rp_batchnorm n = norm_of(m, a, y, NULL, 1);
+    m->net.dev->op->batchnorm_apply(m->net.dev, &n);
 }
 
-/* The gradient of the block's output, in *grad, becomes that of its input. */
-static void block_backward(struct rp_resnet *m, const struct rp_resnet_block *k, rp_stored **grad, rp_stored **other,
-                           const rp_stored *x)
+/* The gradient of the input of a group's first block, which is written over the shortcut's x and the block's y. */
+static rp_stored *shortcut_backward(struct rp_resnet *m, const struct rp_resnet_block *k, rp_stored *grad,
+                                    const rp_stored *x)
+{
+    const struct rp_conv *c = &k->shortcut.c;
+    const rp_stored *end = rp_stored_at(m->net.dev, k->y, rp_conv_rows(c) * c->out_c);
+    rp_stored *dx = k->shortcut.x;
+    RP_BUG_IF(rp_stored_at(m->net.dev, dx, (long)c->batch * c->in_h * c->in_w * c->in_c) > end);
+    norm_backward(m, &k->shortcut, grad, NULL, grad, NULL);
+    weight_gradient(m, &k->shortcut, grad, x);
+    input_gradient(m, &k->shortcut, dx, grad, NULL);
+    return dx;
+}
+
+/* grad: gradient of the block's output. That of its input, see the head of resnet50.h. */
+static rp_stored *block_backward(struct rp_resnet *m, const struct rp_resnet_block *k, rp_stored *grad,
+                                 const rp_stored *x)
 {
     const struct rp_conv_norm *a = k->conv;
-    recompute_norm(m, &a[0]);
-    recompute_norm(m, &a[1]);
-    norm_backward(m, &a[2], *other, *grad, *grad, k->y);
-    weight_gradient(m, &a[2], *other, a[1].y);
-    input_gradient(m, &a[2], m->inner[1], *other, NULL);
-    norm_backward(m, &a[1], m->inner[1], NULL, m->inner[1], a[1].y);
-    weight_gradient(m, &a[1], m->inner[1], a[0].y);
-    input_gradient(m, &a[1], m->inner[0], m->inner[1], NULL);
-    norm_backward(m, &a[0], m->inner[0], NULL, m->inner[0], a[0].y);
-    weight_gradient(m, &a[0], m->inner[0], x);
-    if (k->shortcut.c.out_c) {
-        norm_backward(m, &k->shortcut, *grad, NULL, *grad, NULL);
-        weight_gradient(m, &k->shortcut, *grad, x);
-        input_gradient(m, &k->shortcut, *other, *grad, NULL);
-        rp_stored *t = *grad;
-        *grad = *other;
-        *other = t;
-    }
-    input_gradient(m, &a[0], *grad, m->inner[0], *grad);
+    rp_stored *outer = a[2].x, *inner = k->y;
+    for (int i = 0; i < 2 && m->recompute != RP_RECOMPUTE_none; i++)
+        recompute_norm(m, &a[i], a[i].y);
+    norm_backward(m, &a[2], outer, grad, grad, k->y);
+    weight_gradient(m, &a[2], outer, a[1].y);
+    input_gradient(m, &a[2], inner, outer, NULL);
+    norm_backward(m, &a[1], inner, NULL, inner, a[1].y);
+    weight_gradient(m, &a[1], inner, a[0].y);
+    input_gradient(m, &a[1], outer, inner, NULL);
+    norm_backward(m, &a[0], outer, NULL, outer, a[0].y);
+    weight_gradient(m, &a[0], outer, x);
+    if (k->shortcut.c.out_c)
+        grad = shortcut_backward(m, k, grad, x);
+    input_gradient(m, &a[0], grad, outer, grad);
+    return grad;
+}
+
+/* grad: gradient of the pooled stem. All that the first block kept is free. */
+static void stem_backward(struct rp_resnet *m, const struct rp_resnet_input *in, const rp_stored *grad)
+{
+    rp_stored *again = m->block[0].y, *dx = m->block[0].conv[2].x;
+    recompute_norm(m, &m->stem, again);
+    m->net.dev->op->maxpool_backward(m->net.dev, dx, grad, m->which, &m->pool);
+    norm_backward(m, &m->stem, dx, NULL, dx, again);
+    scale_images(m, in, again);
+    weight_gradient(m, &m->stem, dx, again);
 }
 
 int rp_resnet_backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
@@ -193,8 +221,7 @@ int rp_resnet_backward(struct rp_net *net, const struct rp_input *input, struct 
     struct rp_dev *dev = net->dev;
     const struct rp_conv *last = &m->block[m->all - 1].conv[2].c;
     const int b = (int)net->batch, f = last->out_c, n = m->classes;
-    rp_stored *grad = m->grad, *other = m->other;
-    (void)input;
+    rp_stored *grad = m->grad;
     rp_net_watch_gradient(net, m->logits, (size_t)b * (size_t)n);
     if (rp_net_alive(net, err) < 0)
         return -1;
@@ -206,11 +233,9 @@ int rp_resnet_backward(struct rp_net *net, const struct rp_input *input, struct 
     for (int i = m->all - 1; i >= 0; i--) {
         if (rp_net_alive(net, err) < 0)
             return -1;
-        block_backward(m, &m->block[i], &grad, &other, i ? m->block[i - 1].y : m->pooled);
+        grad = block_backward(m, &m->block[i], grad, i ? m->block[i - 1].y : m->pooled);
         rp_net_gradients_ready(net, i + 1);
     }
-    dev->op->maxpool_backward(dev, other, grad, m->which, &m->pool);
-    norm_backward(m, &m->stem, other, NULL, other, m->stem.y);
-    weight_gradient(m, &m->stem, other, m->image);
+    stem_backward(m, (const struct rp_resnet_input *)input, grad);
     return 0;
 }

@@ -77,7 +77,9 @@ CASE(batchnorm_backward)
     size_t w = (size_t)WIDTH;
     each dy = filled(c, ALL, 2.0f), x = filled(c, ALL, 3.0f), y = filled(c, ALL, 2.0f), mean = filled(c, w, 1.0f);
     each rstd = filled_positive(c, w, 2.0f), gamma = filled(c, w, 2.0f), dgamma = blank(c, w), dbeta = blank(c, w);
-    each dx = s->in_place ? dy : blank(c, ALL),
+    each dx = s->in_place                     ? dy
+              : has(s, RP_VARIANT_OVER_ADDED) ? x
+                                              : blank(c, ALL),
          dadd = !s->in_place && has(s, RP_VARIANT_OVER_ADDED) ? dy : blank(c, ALL);
     for (int k = 0; k < sides(c); k++) {
         struct rp_batchnorm_grad g = {.rows = ROWS, .width = WIDTH, .dy = dy.of[k], .x = x.of[k], .mean = mean.of[k],

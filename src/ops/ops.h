@@ -176,7 +176,7 @@ struct rp_batchnorm {
     float *work;                      /* rp_colsum_work(rows, width) floats */
 };
 
-/* The arguments of batchnorm_backward. In place: dx == dy, dadd == dy, not both. */
+/* The arguments of batchnorm_backward. In place: dx == dy or dadd == dy; dx == x. */
 struct rp_batchnorm_grad {
     int rows, width;
     const rp_stored *dy;              /* [rows, width]: gradient of y */
