@@ -2,7 +2,7 @@
  *
  * What:    ops/op_check.h over a device, for `repro selftest`.
  * Flow:    -> an array of {"op", "isa", "numerics", "cases", "failed"}, with "difference", a message, for the first
- *          failed case of an operation; each is also reported when it is done (progress.h).
+ *          failed case of an operation; each is also reported when it is done (case_watch.h).
  * Owner:   the caller owns *report, which is always set.
  * Extend:  shapes are a table in selftest.c; the operations are those of ops/op_check.c.
  */

@@ -1,9 +1,11 @@
 /* A schema is compiled once into nodes, and a document is checked against these: no keyword is looked up by name for a
  * value.
  *
- * node            one schema object: which keywords it has (bits, in the order in which they are applied) and their
- * arguments property[]    its properties in the order of the schema, each with a node any[], items, additional, ref
- * other nodes; a ref may lead back to the root, so nodes are owned by the list of all */
+ *   node          one schema object: which keywords it has (bits, in the order in which they are applied), and their
+ *                 arguments
+ *   property[]    its properties in the order of the schema, each with a node
+ *   any[], items, additional, ref
+ *                 other nodes; a ref may lead back to the root, so nodes are owned by the list of all */
 #include "bundle/schema.h"
 
 #include "base/buf.h"

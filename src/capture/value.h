@@ -19,8 +19,8 @@ enum rp_leaf_kind {
 struct rp_leaf {
     enum rp_leaf_kind kind;
     const char *state, *unit, *source, *detail; /* "" where there is none */
-    const json_t *value;      /* of a known one; else NULL */
-    int64_t values;           /* of a side that is a group: how many known ones it has */
+    const json_t *value; /* of a known one; else NULL */
+    int64_t values;      /* of a side that is a group: how many known ones it has */
 };
 struct rp_leaf rp_leaf(const json_t *value);
 

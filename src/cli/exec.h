@@ -3,7 +3,7 @@
  * What:    cmd_exec.c: the command and what the user named; exec_job.c: several processes of one launcher; exec_seal.c:
  *          the bundle.
  * Flow:    options -> struct exec -> the command -> a struct exec_part of each process -> documents and members.
- * Owner:   struct exec owns everything in it; exec_part_fini() of a part.
+ * Owner:   struct exec owns everything in it; rp_exec_part_fini() what is in a part.
  * Extend:  what a process reports is a field of command_process (run/facts.def), set in rp_exec_own_part(): it travels
  *          to process 0 by itself. Other messages are rows of exec_message.def.
  */

@@ -1,10 +1,15 @@
 /* Several processes of one launcher that run a command as one job: they begin together, one that fails ends all, and
  * process 0 gets what each of them has.
  *
- * Messages, all of them COMMAND frames, after the captures of the hosts; "what" names them, exec_message.def has the
- * rest: process 0  begin       all start their command member     ended       its end, streams and samples process 0
- * stop        another process failed: the command gets SIGTERM, later SIGKILL process 0  finish      all have ended:
- * digests of files; one process sends the whole log member     finished process 0  over        the bundle is sealed
+ * Messages after the captures of the hosts, all of them COMMAND frames; "what" names them, exec_message.def has the
+ * rest. From process 0, or from a member to it:
+ *
+ *   process 0   begin      all start their command
+ *   member      ended      its end, streams and samples
+ *   process 0   stop       another process failed: the command gets SIGTERM, later SIGKILL
+ *   process 0   finish     all have ended: digests of files; one process sends the whole log
+ *   member      finished
+ *   process 0   over       the bundle is sealed
  */
 #include "cli/exec.h"
 

@@ -3,7 +3,8 @@
  * What:    argv against rp_commands[] and the option tables.
  * Flow:    argv -> struct rp_cli with command, opts, argc/argv filled; a mistake names the nearest valid word.
  * Owner:   rp_cli_fini() frees what parsing allocated; texts point into argv.
- * Extend:  a new type of option gets its case in store() and, if it takes no value, in takes_value().
+ * Extend:  a new type of option gets its case in store() and, if it takes no value, in
+ *          rp_opt_takes_value().
  *
  * Forms: --name value, --name=value, -xVALUE, -x VALUE, -abc for three flags, -abVALUE, options after operands, and --
  * before operands that begin with a dash. A lone "-" is an operand.

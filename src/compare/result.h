@@ -32,14 +32,13 @@ struct rp_result_source {
     enum rp_result_kind kind;
     /* NULL: unknown; signed_by only where a signature was checked here */
     char *file, *sha256, *format, *signed_by, *note;
-    int64_t line;                                    /* of the file, from 1; -1: none */
-    /* of the log that an imported document names, by its account; NULL */
-    char *log_sha256;
-    int known_table; /** published: of a table that this program has too */
-    int64_t number;                                  /* in the imported document, from 1; -1: it is of none */
-    int key_known;                                   /* of a bundle: verified with a key that is trusted */
-    char *statement;                                 /* of a bundle that verified: the digest that names it; NULL */
-    char *warnings;                                  /* of a bundle: names of checks with a warning; NULL: none */
+    int64_t line;     /* of the file, from 1; -1: none */
+    char *log_sha256; /* of the log that an imported document names, by its account; NULL */
+    int known_table;  /* published: of a table that this program has too */
+    int64_t number;   /* in the imported document, from 1; -1: it is of none */
+    int key_known;    /* of a bundle: verified with a key that is trusted */
+    char *statement;  /* of a bundle that verified: the digest that names it; NULL */
+    char *warnings;   /* of a bundle: names of checks with a warning; NULL: none */
     /* of a bundle: "verified", "verified, but the key is unknown", "not verified: ..." */
     char *verdict;
 };

@@ -1,13 +1,13 @@
-/* DeepSpeed, every steps_per_print steps:
+/* DeepSpeed, every steps_per_print steps, two lines:
  *
- *     [2023-11-07 02:14:06,394] [INFO] [logging.py:96:log_dist] [Rank 0] step=460, skipped=4, lr=[2.3e-07], mom=[(0.9,
- *     0.95)] [2023-11-07 02:14:06,396] [INFO] [timer.py:260:stop] epoch=0/micro_step=1840/global_step=460,
- *     RunningAvgSamplesPerSec=25.7, CurrSamplesPerSec=25.7, MemAllocated=4.32GB, MaxMemAllocated=38.49GB
+ *     [2023-11-07 02:14:06,394] [INFO] [logging.py:96:log_dist] [Rank 0] step=460, skipped=4, lr=[2.3e-07],
+ *         mom=[(0.9, 0.95)]
+ *     [2023-11-07 02:14:06,396] [INFO] [timer.py:260:stop] epoch=0/micro_step=1840/global_step=460,
+ *         RunningAvgSamplesPerSec=25.7, CurrSamplesPerSec=25.7, MemAllocated=4.32GB, MaxMemAllocated=38.49GB
  *
- * (the last two are one line). The steps of the first count, which are those of the optimizer; "0/40" of older timers
- * counts calls. The rates are of the engine alone, without what lies between two steps, and the running one is a mean
- * since step 2: only the current rate is used, and only if the batch is unknown. The engine prints the batch in its
- * configuration. */
+ * Steps are those of the first line, which are the optimizer's; "0/40" of older timers counts calls. The rates are of
+ * the engine alone, without what lies between two steps, and the running one is a mean since step 2: only the current
+ * rate is used, and only if the batch is unknown. The engine prints the batch in its configuration. */
 #include "base/text.h"
 #include "import/import.h"
 #include "import/scan.h"

@@ -1,8 +1,11 @@
-/* llm.c (github.com/karpathy/llm.c), train_gpt2.cu, train_gpt2.c and train_gpt2.py, in the forms that they have had:
+/* llm.c (github.com/karpathy/llm.c), train_gpt2.cu, train_gpt2.c and train_gpt2.py, in the forms that they have had,
+ * each of them one line:
  *
- *     step   61/74 | loss 3.208939 (+nanz)| norm 1.4800 (+nanz)| lr 3.00e-04 | 44.57 ms | -100.0% bf16 MFU | 91886
- * tok/s step    1/74: train loss 4.367631 (acc 4.367631) (62.335312 ms, 65709 tok/s) step 1: train loss 4.367631 (took
- * 1234.500000 ms) iteration 1, loss: 4.3677, time: 1234.500ms, tok/s: 13271.75, norm: 1.480
+ *     step   61/74 | loss 3.208939 (+nanz)| norm 1.4800 (+nanz)| lr 3.00e-04 | 44.57 ms | -100.0% bf16 MFU |
+ *         91886 tok/s
+ *     step    1/74: train loss 4.367631 (acc 4.367631) (62.335312 ms, 65709 tok/s)
+ *     step 1: train loss 4.367631 (took 1234.500000 ms)
+ *     iteration 1, loss: 4.3677, time: 1234.500ms, tok/s: 13271.75, norm: 1.480
  *
  * The time is that of the step, without evaluation; tokens per second are a moving mean in newer versions. Facts come
  * from the table that the program prints, `| sequence length T     | 1024 |`. */

@@ -7,8 +7,8 @@
  *     val_loss: 4.106
  *
  * The first has the mean time of the iterations since the line before, the second (NeMo) that of one. Older versions
- * have no time in front. Facts come from the arguments that Megatron prints: ` seq_length
- * ...................................... 2048`.
+ * have no time in front. Facts come from the arguments that Megatron prints:
+ * ` seq_length ...................................... 2048`.
  *
  * Consumed samples have to rise by iterations x global batch, and durations may not add up to more than the times of
  * the lines. */

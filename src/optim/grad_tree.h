@@ -42,13 +42,13 @@ struct rp_grad_tree {
 int rp_grad_tree_siblings(int64_t lo, int64_t mid, int64_t hi);
 /* floats 0: losses only, without a device and blocks. */
 void rp_grad_tree_init(struct rp_grad_tree *t, struct rp_dev *dev, float *const *block, int blocks, size_t floats);
-float *rp_grad_tree_leaf(struct rp_grad_tree *t); /* write the gradient here, then push() */
+float *rp_grad_tree_leaf(struct rp_grad_tree *t); /* write the gradient here, then rp_grad_tree_push() */
 void rp_grad_tree_push(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l);
-/* Merges floats [at, at + floats) of leaf `index`, which are final while others are not, as push() would; after all
- * floats of the block push_merged() only counts the leaf. */
+/* Merges floats [at, at + floats) of leaf `index`, which are final while others are not, as rp_grad_tree_push()
+ * would; after all floats of the block rp_grad_tree_push_merged() only counts the leaf. */
 void rp_grad_tree_merge_early(const struct rp_grad_tree *t, int64_t index, size_t at, size_t floats);
 void rp_grad_tree_push_merged(struct rp_grad_tree *t, int64_t index, const struct rp_losses *l);
-/* A node of another counter: [lo, hi) is in the block of leaf(). */
+/* A node of another counter: [lo, hi) is in the block of rp_grad_tree_leaf(). */
 void rp_grad_tree_push_node(struct rp_grad_tree *t, int64_t lo, int64_t hi, const struct rp_losses *l);
 /* After all leaves from 0: block[0] is the sum, *l the sums of the losses. */
 void rp_grad_tree_finish(struct rp_grad_tree *t, struct rp_losses *l);

@@ -56,7 +56,7 @@
     /* leader: {"salt"}: capture this machine; member: {"capture", "hwloc"}, or FAILED */                              \
     X(RP_FRAME_CAPTURE, "capture")                                                                                     \
     X(RP_FRAME_RELAY, "relay")     /* member: {"rank", "frame", "body"}: a frame of one of its workers */              \
-    X(RP_FRAME_COMMAND, "command") /* both: of exec, supervise/command_job.h */                                        \
+    X(RP_FRAME_COMMAND, "command") /* both: of exec, cli/exec_message.def */                                           \
     /* to a process that ssh started, launch/ssh.c */                                                                  \
     X(RP_FRAME_HOST, "host")       /* who it is and what it runs: cli/host_process.c */                                \
     X(RP_FRAME_MEET, "meet")       /* {"port", "addresses", "given"}: where process 0 listens */

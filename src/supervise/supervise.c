@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define POLL_MS 100
-#define PAUSED_NS 2000000000ull /* between two looks: stopped, as by Ctrl-Z, together with the workers */
+#define PAUSED_NS 2000000000ull /* between two calls of check_progress(): stopped, as by Ctrl-Z, with the workers */
 #define STOP_GRACE_NS 400000000ull /* time for a worker after Ctrl-C before it is killed, */
 #define RANK_GRACE_NS 50000000ull  /* and for each further rank */
 /* after the first failure of several ranks: time for the one that caused it to be noticed */
@@ -61,7 +61,7 @@ struct watch {
     int64_t step_samples; /* of all ranks */
     int64_t phase_steps, phase_done; /* of the phase at hand, on rank 0 */
     uint64_t phase_start_ns;
-    uint64_t looked_ns; /* when check_progress() was here last; 0: never */
+    uint64_t looked_ns; /* when check_progress() was called last; 0: never */
     uint64_t stop_ns;   /* the workers were asked to end; 0: not */
     char stopped_by[200]; /* a signal to this other process; "": to this one */
     uint64_t failed_ns; /* the first failure; 0: none */
@@ -156,7 +156,7 @@ static void stop_all(struct watch *w, const char *note)
     rp_workers_stop(w->group);
 }
 
-/* Silence counts only while somebody listens. */
+/* While this process was stopped it read no message: that time does not count as silence of a worker. */
 static void excuse_pause(struct watch *w, uint64_t now)
 {
     const uint64_t since = w->looked_ns ? now - w->looked_ns : 0;

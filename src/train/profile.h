@@ -6,7 +6,7 @@
  *          sums over all these steps.
  * Owner:   one device at a time is profiled; between end and begin its operations are its own. The caller of take()
  *          finishes the struct.
- * Extend:  an operation of ops.def needs a COST_NAME in profile.c.
+ * Extend:  an operation of ops.def needs a COST_<name> in profile.c.
  */
 #pragma once
 

@@ -75,7 +75,8 @@ int rp_workers_take_gone(struct rp_group_of_workers *g, int *rank, int *ended, s
 void rp_workers_reason(const struct rp_group_of_workers *g, struct rp_run_reason *r);
 /* A rank was silent for longer than limit_ns: 1, and *r names it. */
 int rp_workers_hung(const struct rp_group_of_workers *g, uint64_t limit_ns, struct rp_run_reason *r);
-void rp_workers_excuse(struct rp_group_of_workers *g, uint64_t ns); /* a time in which nobody listened */
+/* ns in which no message was read: they do not count as silence of a rank. */
+void rp_workers_excuse(struct rp_group_of_workers *g, uint64_t ns);
 void rp_workers_stop(struct rp_group_of_workers *g); /* sends STOP to all */
 /* Ends those of this process that have sent DONE or FAILED in order, kills the others, and frees the group. */
 void rp_workers_end(struct rp_group_of_workers *g);

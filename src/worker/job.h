@@ -27,7 +27,7 @@
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "products": {"all", "spared"} of all steps (of a job that counts them),
  *           "profile": as in train/profile.def, of the timed steps (of a job that profiles them),
- *           "ceilings": {"before", "after": as in ceilings.h, or null} (unless the recipe turns them off)}
+ *           "ceilings": {"before", "after": as in measure_ceilings.h, or null} (unless the recipe turns them off)}
  *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2:
  *          one of the others;
  *          of a worker that ended without a word, by the process that started it, with "ended" of struct rp_process

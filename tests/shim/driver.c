@@ -1,21 +1,32 @@
 /* A libcuda.so.1 for tests: the driver's functions that the backend calls, on the memory and the one thread of this
- * process, with the kernels executed by the shim. The product cannot tell it from a driver.
+ * process, with the kernels executed by the shim. The product cannot tell it from a driver. Its variables, with their
+ * defaults in brackets:
  *
- *   SHIM_FAIL=N[:R]            the N-th call (from 1) returns R (999, unknown error, if not given), and so does every
- * one after it SHIM_FAIL=FUNCTION[:N[:R]] the N-th call of that function SHIM_HANG=FUNCTION[:N]     that call never
- * returns          SHIM_CRASH=FUNCTION[:N]   that call ends the process by SIGSEGV SHIM_END_MS=N              the
- * library takes so long when the process ends SHIM_LOG=FILE              at the end, one a line: "calls N", "THING N"
- * not given back, "called FUNCTION N"; of several processes the one that called most SHIM_DEVICES=N             GPUs
- * (1)             SHIM_CAPABILITY=90   compute capability (built for what was before 8.0: 70) SHIM_NAME=TEXT of each
- * (Shim GPU) SHIM_MEMORY=BYTES          of each (8 GiB)      SHIM_VERSION=12090   CUDA version of the driver
+ *   SHIM_FAIL=N[:R]            the N-th call (from 1) returns R (999, unknown error), and so does every one after it
+ *   SHIM_FAIL=FUNCTION[:N[:R]] the N-th call of that function
+ *   SHIM_HANG=FUNCTION[:N]     that call never returns
+ *   SHIM_CRASH=FUNCTION[:N]    that call ends the process by SIGSEGV
+ *   SHIM_END_MS=N              the library takes so long when the process ends
+ *   SHIM_LOG=FILE              at the end, one a line: "calls N", "THING N" not given back, "called FUNCTION N"; of
+ *                              several processes the one that called most
+ *   SHIM_DEVICES=N             GPUs (1)
+ *   SHIM_NAME=TEXT             of each (Shim GPU)
+ *   SHIM_CAPABILITY=90         compute capability (90; built for what was before 8.0: that of the build)
+ *   SHIM_VERSION=12090         CUDA version of the driver
+ *   SHIM_MEMORY=BYTES          of each (8 GiB)
  *   SHIM_GRAIN=BYTES           a block takes a multiple of it (1)
  *   SHIM_OWN=BYTES             that the driver takes for itself with each executable graph, and with each module: when
- * it is loaded or, unless CUDA_MODULE_LOADING=EAGER, at its first launch (0) SHIM_L2=BYTES              of the cache
- * that all multiprocessors share (32 MiB) SHIM_MULTIPROCESSORS=N     of each (4)           SHIM_SHARED=BYTES    a block
- * may have (what the capability gives) SHIM_IDLE=FILE             nothing is executed or copied; at the end, one a
- * line: "KERNEL LAUNCHES BYTES", of shared memory at most SHIM_IDLE_FROM=KERNEL     from its first launch on; before,
- * everything is executed SHIM_DEFER=0|1|2           when work of streams is done, see
- * stream.c SHIM_ORDER=0|1|2  SHIM_LATE=0|1  SHIM_AHEAD=0|1  SHIM_RESIDENT=N  SHIM_SEED=N   see tests/shim/run.h
+ *                              it is loaded or, unless CUDA_MODULE_LOADING=EAGER, at its first launch (0)
+ *   SHIM_L2=BYTES              of the cache that all multiprocessors share (32 MiB)
+ *   SHIM_MULTIPROCESSORS=N     of each (4)
+ *   SHIM_SHARED=BYTES          that a block may have (what the capability gives)
+ *   SHIM_TENSOR_MAPS=0         every tensor map is refused (1)
+ *   SHIM_IDLE=FILE             nothing is executed or copied; at the end, one a line: "KERNEL LAUNCHES BYTES", of
+ *                              shared memory at most
+ *   SHIM_IDLE_FROM=KERNEL      with SHIM_IDLE: from its first launch on; before, everything is executed
+ *   SHIM_DEFER=0|1|2           when work of streams is done, see stream.c (0)
+ *   SHIM_ORDER=0|1|2, SHIM_LATE=0|1, SHIM_AHEAD=0|1, SHIM_RESIDENT=N, SHIM_SEED=N
+ *                              see tests/shim/run.h
  */
 #include "tests/shim/driver.h"
 

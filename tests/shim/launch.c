@@ -129,7 +129,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
 /* ---- tensor maps ---- */
 
 /* Matrices of numbers of 16 bits, boxes of lines of 128 bytes, swizzled; what NVIDIA's driver refuses of these is
- * refused. SHIM_TENSOR_MAPS=0   all are refused */
+ * refused. */
 EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *from,
                                        const cuuint64_t *numbers, const cuuint64_t *pitch, const cuuint32_t *box,
                                        const cuuint32_t *step, CUtensorMapInterleave interleave,

@@ -1,6 +1,6 @@
 /* Ranks as threads of one process, connected by sockets.
  *
- * What:    mesh_world_init() listens for every rank; mesh_world_run() opens a communicator in a thread for each and
+ * What:    mesh_world_new() listens for every rank; mesh_world_run() opens a communicator in a thread for each and
  *          calls a function.
  * Flow:    layout, hosts, options -> threads -> a result, an error and statistics of each rank.
  */

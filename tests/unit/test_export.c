@@ -1,4 +1,4 @@
-/* Exports: bundles of which no log can be written. What is written of others is in tests/cli/export/export_mllog.sh. */
+/* Exports: bundles of which no log can be written. What is written of others is in tests/cli/import/export_mllog.sh. */
 #include "export/export.h"
 #include "tests/unit/tap.h"
 
