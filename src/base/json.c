@@ -225,12 +225,6 @@ const char *rp_json_text_at(const json_t *j, const char *path)
     return s ? s : "";
 }
 
-double rp_json_number_at(const json_t *j, const char *path)
-{
-    const json_t *v = rp_json_at(j, path);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 long long rp_json_integer_at(const json_t *j, const char *path)
 {
     return json_integer_value(rp_json_at(j, path));

@@ -51,8 +51,7 @@ json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct
 
 /* "results/throughput/interval/0": by keys and indices; NULL if the value is absent. Borrowed. */
 const json_t *rp_json_at(const json_t *j, const char *path);
-const char *rp_json_text_at(const json_t *j, const char *path); /* "" if the value is absent or not a string */
-double rp_json_number_at(const json_t *j, const char *path);    /* NaN if it is absent or not a number */
+const char *rp_json_text_at(const json_t *j, const char *path);  /* "" if the value is absent or not a string */
 long long rp_json_integer_at(const json_t *j, const char *path); /* 0 if it is absent or not an integer */
 
 /* floats travel as C hex floats ("0x1.8p+1"), exact: */

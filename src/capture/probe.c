@@ -120,7 +120,8 @@ void rp_hide(const struct rp_probe *p, const char *name, const char *value, char
     rp_hide_as(p, full, value, out);
 }
 
-void rp_put_hidden(const struct rp_probe *p, json_t *obj, const char *name, const char *value, const char *source)
+/* Hidden unless o->identify; what is hidden already stays as it is. */
+static void put_hidden(const struct rp_probe *p, json_t *obj, const char *name, const char *value, const char *source)
 {
     char hidden[RP_HIDDEN];
     rp_hide(p, name, value, hidden);
@@ -195,7 +196,7 @@ static void put_value(const struct rp_probe *p, json_t *out, const char *name, c
         (s == RP_STATE_OK ? !is_value(value) || detail : !json_is_null(value)) || (s == RP_STATE_ERROR && !detail))
         rp_put(out, name, RP_STATE_ERROR, NULL, from_whom->source, NULL, from_whom->complaint);
     else if (s == RP_STATE_OK && json_is_true(json_object_get(in, "hide")) && json_is_string(value))
-        rp_put_hidden(p, out, name, json_string_value(value), from);
+        put_hidden(p, out, name, json_string_value(value), from);
     else
         rp_put(out, name, s, s == RP_STATE_OK ? json_incref(value) : NULL, from, json_string_value(unit),
                json_string_value(detail));
@@ -302,20 +303,6 @@ void rp_put_number(const struct rp_probe *p, json_t *obj, const char *name, cons
         rp_put_int(obj, name, n * scale, path, unit);
     else
         rp_put(obj, name, RP_STATE_ERROR, NULL, path, unit, "not a number");
-}
-
-void rp_put_limit(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit)
-{
-    int64_t n;
-    RP_FREE char *line = one_line(p, obj, name, path);
-    if (!line)
-        return;
-    if (strcmp(line, "max") == 0)
-        rp_put_str(obj, name, "max", path);
-    else if (rp_parse_count(line, &n) == 0)
-        rp_put_int(obj, name, n, path, unit);
-    else
-        rp_put(obj, name, RP_STATE_ERROR, NULL, path, unit, "neither a number nor 'max'");
 }
 
 void rp_put_cpus(const struct rp_probe *p, json_t *obj, const char *name, const char *path)

@@ -123,8 +123,6 @@ void rp_put_invalid(json_t *obj, const char *name, const struct rp_text *t, cons
 void rp_put_found(json_t *obj, const char *name, const char *value, const struct rp_text *t);
 /* The value of "key : value" or "key=value" in a text, without its quotes; the text's state where there is none. */
 void rp_put_field(json_t *obj, const char *name, const struct rp_text *t, const char *key, char separator);
-/* Hidden unless o->identify; what is hidden already stays as it is. */
-void rp_put_hidden(const struct rp_probe *p, json_t *obj, const char *name, const char *value, const char *source);
 /* A file of one line (its first counts) that is hidden, also in the record. */
 void rp_put_hidden_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path);
 /* The hidden form itself, of a value of the probe at hand, or of "probe.value" for texts that several probes read. */
@@ -147,8 +145,6 @@ int rp_is_line(const json_t *j); /* a text of at most RP_LINE_MAX bytes that a t
 void rp_put_line(const struct rp_probe *p, json_t *obj, const char *name, const char *path);
 void rp_put_number(const struct rp_probe *p, json_t *obj, const char *name, const char *path, int64_t scale,
                    const char *unit);
-/* A number or the word "max". */
-void rp_put_limit(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit);
 /* A list of processors or nodes like "0-3,8"; may be empty. */
 void rp_put_cpus(const struct rp_probe *p, json_t *obj, const char *name, const char *path);
 /* "always [madvise] never" -> "madvise" */

@@ -356,10 +356,10 @@ static json_t *ask_file_system(const struct rp_probe *p, const char *path)
 
 int rp_probe_query_space(const struct rp_probe *p, const char *path, int64_t *total, int64_t *available)
 {
-    RP_JSON *answer = rp_probe_query(p, "space", path, ask_file_system);
-    RP_READ(space_answer, is, answer);
-    const int known = is.total != RP_NO_INTEGER && is.free != RP_NO_INTEGER;
-    *total = known ? is.total : 0;
-    *available = known ? is.free : 0;
+    RP_JSON *json = rp_probe_query(p, "space", path, ask_file_system);
+    RP_READ(space_answer, answer, json);
+    const int known = answer.total != RP_NO_INTEGER && answer.free != RP_NO_INTEGER;
+    *total = known ? answer.total : 0;
+    *available = known ? answer.free : 0;
     return known ? 0 : -1;
 }

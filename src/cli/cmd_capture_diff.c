@@ -275,8 +275,8 @@ static const struct rp_opt opts[] = {
 static json_t *head_json(const char *path, const json_t *env)
 {
     char shown[72];
-    RP_READ(capture_document, is, env);
-    return json_pack("{s:s, s:s}", "name", rp_excerpt(shown, path), "captured_at", rp_text_or_empty(is.captured_at));
+    RP_READ(capture_document, head, env);
+    return json_pack("{s:s, s:s}", "name", rp_excerpt(shown, path), "captured_at", rp_text_or_empty(head.captured_at));
 }
 
 static int cmd_capture_diff(struct rp_cli *cli, struct rp_err *err)

@@ -81,9 +81,9 @@ static int check_ed25519(struct rp_err *err)
 static void print_row_done(void *arg, const json_t *row)
 {
     (void)arg;
-    RP_READ(tested_operation, is, row);
-    fprintf(stderr, "%s %s: %lld cases, %lld failed\n", rp_text_or_empty(is.isa), rp_text_or_empty(is.op),
-            (long long)is.cases, (long long)is.failed);
+    RP_READ(tested_operation, operation, row);
+    fprintf(stderr, "%s %s: %lld cases, %lld failed\n", rp_text_or_empty(operation.isa), rp_text_or_empty(operation.op),
+            (long long)operation.cases, (long long)operation.failed);
 }
 
 static void print_gpu_row_done(const json_t *row)
@@ -207,9 +207,9 @@ static void add_rates(json_t *rows)
     size_t i;
     json_t *row;
     json_array_foreach(rows, i, row) {
-        RP_READ(timed_operation, is, row);
-        json_object_set_new(row, "flops_per_s", json_real(is.flops / is.seconds));
-        json_object_set_new(row, "bytes_per_s", json_real(is.bytes / is.seconds));
+        RP_READ(timed_operation, operation, row);
+        json_object_set_new(row, "flops_per_s", json_real(operation.flops / operation.seconds));
+        json_object_set_new(row, "bytes_per_s", json_real(operation.bytes / operation.seconds));
     }
 }
 
@@ -220,9 +220,9 @@ static const char speed_text[] =
 
 static void print_speed_done(const json_t *row)
 {
-    RP_READ(timed_operation, is, row);
-    fprintf(stderr, "%s %s %s: %.4f ms\n", rp_text_or_empty(is.what), rp_text_or_empty(is.name),
-            rp_text_or_empty(is.shape), is.seconds * 1e3);
+    RP_READ(timed_operation, operation, row);
+    fprintf(stderr, "%s %s %s: %.4f ms\n", rp_text_or_empty(operation.what), rp_text_or_empty(operation.name),
+            rp_text_or_empty(operation.shape), operation.seconds * 1e3);
 }
 
 /* One device: a usable or requested GPU, else the CPU. */

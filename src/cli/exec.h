@@ -76,15 +76,11 @@ const char *rp_exec_log_from(const struct exec *x, int text); /* "stdout": wheth
 /* ---- exec_seal.c ---- */
 /* This process after its command: its end, streams, log and samples. */
 void rp_exec_own_part(struct exec *x);
-/* The file of --log as it is now, into the own part. */
-void rp_exec_read_log(struct exec *x);
 void rp_exec_digest_outputs(struct exec *x);
 /* Bytes beyond `most` go from the middle. */
 void rp_exec_shorten(struct rp_buf *text, struct rp_kept_facts *is, size_t most);
 /* The process whose log has the figures: the first in whose log the importer finds some. */
 int rp_exec_choose_log(const struct exec *x);
-/* Its exit status, or 128 plus the signal that ended it. */
-int rp_exec_status_of(const struct rp_command_process *p);
 int rp_exec_seal(struct exec *x, struct rp_err *err) rp_must_check;
 
 /* ---- exec_job.c ---- */

@@ -73,6 +73,23 @@ static void judge_log(struct exec *x)
     }
 }
 
+/* The file of --log as it is now, into the own part. */
+static void read_log_file(struct exec *x)
+{
+    struct rp_err why = {0};
+    struct rp_kept kept = {0};
+    struct exec_part *p = x->own;
+    if (!x->log_file)
+        return;
+    if (rp_kept_file(&kept, x->log_file, &why) == 0) {
+        p->rest.kept = new_kept();
+        seal_kept(x, &p->text[EXEC_FILE], &kept, p->rest.kept);
+    } else if (x->parts == 1) {
+        rp_progress_note(&x->progress, "--log: %s: the bundle has no figure of speed", why.msg);
+    }
+    rp_kept_fini(&kept);
+}
+
 void rp_exec_own_part(struct exec *x)
 {
     struct exec_part *p = x->own;
@@ -91,25 +108,9 @@ void rp_exec_own_part(struct exec *x)
     seal_kept(x, &p->text[EXEC_STDERR], &e->errors, is->standard_error);
     p->end.interrupted = e->interrupted;
     p->ended = 1;
-    rp_exec_read_log(x);
+    read_log_file(x);
     judge_log(x);
     take_samples(x);
-}
-
-void rp_exec_read_log(struct exec *x)
-{
-    struct rp_err why = {0};
-    struct rp_kept kept = {0};
-    struct exec_part *p = x->own;
-    if (!x->log_file)
-        return;
-    if (rp_kept_file(&kept, x->log_file, &why) == 0) {
-        p->rest.kept = new_kept();
-        seal_kept(x, &p->text[EXEC_FILE], &kept, p->rest.kept);
-    } else if (x->parts == 1) {
-        rp_progress_note(&x->progress, "--log: %s: the bundle has no figure of speed", why.msg);
-    }
-    rp_kept_fini(&kept);
 }
 
 void rp_exec_digest_outputs(struct exec *x)
@@ -135,7 +136,8 @@ int rp_exec_choose_log(const struct exec *x)
     return first < 0 ? 0 : first;
 }
 
-int rp_exec_status_of(const struct rp_command_process *p)
+/* Its exit status, or 128 plus the signal that ended it. */
+static int status_of(const struct rp_command_process *p)
 {
     return p->exit_status != RP_NO_INTEGER ? (int)p->exit_status
            : p->signal != RP_NO_INTEGER    ? 128 + (int)p->signal
@@ -177,7 +179,7 @@ static void describe_end(struct exec *x)
     p = &f->process[f->ended_by];
     failed += x->lost.code != RP_OK; /* after all commands, such as a capture that did not come */
     f->status = rp_strdup(!failed ? "complete" : interrupted ? "incomplete" : "failed");
-    x->cli->status = rp_exec_status_of(p);
+    x->cli->status = status_of(p);
     if (!failed)
         return;
     if (x->cli->status == 0) {

@@ -28,7 +28,7 @@ struct parser {
     unsigned char seen[ROWS_MAX]; /* of the command's own rows */
 };
 
-int rp_opt_takes_value(const struct rp_opt *o)
+static int takes_value(const struct rp_opt *o)
 {
     return o->type != RP_OPT_FLAG;
 }
@@ -136,9 +136,9 @@ static int parse_long_option(struct parser *p, char **argv, int *i, int argc, st
         return unknown_option(p, arg, n + 2, err);
     if (name[n] == '=')
         value = name + n + 1;
-    if (!rp_opt_takes_value(o) && value)
+    if (!takes_value(o) && value)
         return rp_fail(err, RP_USAGE, "option '--%s' takes no value", o->name);
-    if (rp_opt_takes_value(o) && !value && next_value(o, argv, i, argc, &value, err) < 0)
+    if (takes_value(o) && !value && next_value(o, argv, i, argc, &value, err) < 0)
         return -1;
     return store_value(p, o, base, value ? value : "", err);
 }
@@ -153,7 +153,7 @@ static int parse_short_options(struct parser *p, char **argv, int *i, int argc, 
             return unknown_option(p, argv[*i], strcspn(argv[*i], "="), err);
         if (!o)
             return rp_fail(err, RP_USAGE, "unknown option '-%c'", *c);
-        if (!rp_opt_takes_value(o)) {
+        if (!takes_value(o)) {
             if (store_value(p, o, base, "", err) < 0)
                 return -1;
             continue;

@@ -68,20 +68,6 @@ static void add_transfer(struct all_pairs *p, int peer, int send, const void *da
         p->t[p->n++] = (struct rp_transfer){peer, send, (void *)(uintptr_t)data, bytes};
 }
 
-int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes, struct rp_err *err)
-{
-    const int n = c->size[g], own = c->rank[g];
-    RP_FREE struct rp_transfer *t = rp_alloc(2 * (size_t)n * sizeof *t);
-    struct all_pairs p = {.t = t};
-    for (int k = 1; k < n; k++) {
-        int to = (own + k) % n, from = (own + n - k) % n;
-        add_transfer(&p, to, 1, (const char *)in + (size_t)to * bytes, bytes);
-        add_transfer(&p, from, 0, (char *)out + (size_t)from * bytes, bytes);
-    }
-    memcpy((char *)out + (size_t)own * bytes, (const char *)in + (size_t)own * bytes, bytes);
-    return rp_comm_exchange(c, g, t, p.n, err);
-}
-
 int rp_comm_all_gather_pieces(struct rp_comm *c, enum rp_group g, void *data, const struct rp_piece *piece,
                               struct rp_err *err)
 {

@@ -126,10 +126,6 @@ int rp_comm_exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfe
                      struct rp_err *err) rp_must_check;
 int rp_comm_exchange_device(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n,
                             struct rp_err *err) rp_must_check;
-/* in, out: as many pieces of `bytes` as the group has ranks; piece i of in goes to rank i, piece i of out is from
- * it. */
-int rp_comm_all_to_all(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes,
-                       struct rp_err *err) rp_must_check;
 /* in: one piece of `bytes`, at its place in out or elsewhere; out: one of every rank. */
 int rp_comm_all_gather(struct rp_comm *c, enum rp_group g, void *out, const void *in, size_t bytes,
                        struct rp_err *err) rp_must_check;

@@ -23,8 +23,6 @@ struct mesh_head {
     int rank, to;
     uint64_t number, bytes;
 };
-void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h);
-int rp_mesh_head_read(struct mesh_head *h, const unsigned char in[HEAD]); /* -1: not a head */
 
 /* One direction of a link. */
 struct mesh_way {

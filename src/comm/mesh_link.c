@@ -21,7 +21,7 @@
 
 /* ---- heads ---- */
 
-void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h)
+static void write_head(unsigned char out[HEAD], const struct mesh_head *h)
 {
     memset(out, 0, HEAD);
     memcpy(out, h->failed ? "RPX1" : "RPM1", 4);
@@ -32,7 +32,8 @@ void rp_mesh_head_write(unsigned char out[HEAD], const struct mesh_head *h)
     rp_put_le(out + 24, h->bytes, 8);
 }
 
-int rp_mesh_head_read(struct mesh_head *h, const unsigned char in[HEAD])
+/* -1: not a head */
+static int read_head(struct mesh_head *h, const unsigned char in[HEAD])
 {
     const int failed = memcmp(in, "RPX1", 4) == 0;
     *h = (struct mesh_head){failed,
@@ -196,7 +197,7 @@ static int move_out(struct mesh_exchange *x, struct mesh_link *l, struct rp_err 
             .what = x->g, .rank = x->comm->rank[RP_GROUP_WORLD], .number = w->number, .bytes = now->bytes};
         size_t took = 0, size;
         if (w->at == 0)
-            rp_mesh_head_write(w->head, &head);
+            write_head(w->head, &head);
         const void *piece = next_bytes(x, w, now, together, &size, err);
         if (!piece)
             return -1;
@@ -225,7 +226,7 @@ static int check_head(struct mesh_exchange *x, const struct mesh_link *l, uint64
     const int own = x->comm->rank[RP_GROUP_WORLD];
     struct mesh_head h;
     char name[96];
-    if (rp_mesh_head_read(&h, l->in.head) < 0)
+    if (read_head(&h, l->in.head) < 0)
         return fail_lost_rank(x, l, "it sent something that is not a message", err);
     if (h.failed)
         return fail_reported(x, l, &h, err);
@@ -295,7 +296,7 @@ static int fail_ended(struct mesh_exchange *x, struct mesh_link *l, struct rp_er
         hear_bells(l); /* ringing may have failed before they were heard */
     else if (l->in.at == 0 && rp_channel_read(l->channel, l->notice, HEAD, &got, &ignored) == 0)
         l->noticed = got;
-    if (l->noticed == HEAD && rp_mesh_head_read(&h, l->notice) == 0 && h.failed)
+    if (l->noticed == HEAD && read_head(&h, l->notice) == 0 && h.failed)
         return fail_reported(x, l, &h, err);
     return fail_lost_rank(x, l, "its connection ended", err);
 }
@@ -379,7 +380,7 @@ void rp_mesh_link_notify(struct mesh_link *l, const struct mesh_head *h)
     unsigned char head[HEAD];
     struct rp_err ignored;
     size_t took;
-    rp_mesh_head_write(head, h);
+    write_head(head, h);
     if (!l->open)
         return;
     if (!l->channel)

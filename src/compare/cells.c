@@ -158,15 +158,16 @@ static char *over_one_device(const struct rp_line *c)
 
 static char *against_of(const struct rp_line *c)
 {
-    RP_READ(scaling_entry, is, c->entry);
-    return is.devices > 0 ? rp_asprintf("%lld", (long long)is.base + 1) : NULL; /* else it has no place in a series */
+    RP_READ(scaling_entry, entry, c->entry);
+    /* without devices it has no place in a series */
+    return entry.devices > 0 ? rp_asprintf("%lld", (long long)entry.base + 1) : NULL;
 }
 
 /* Of a step over all devices, and how it follows their number. */
 static char *global_batch_scaling_of(const struct rp_line *c)
 {
-    RP_READ(scaling_entry, is, c->entry);
-    const char *how = rp_text_or_empty(is.global_batch);
+    RP_READ(scaling_entry, entry, c->entry);
+    const char *how = rp_text_or_empty(entry.global_batch);
     if (c->row->global_batch <= 0)
         return NULL;
     return rp_asprintf("%lld%s%s", (long long)c->row->global_batch, *how ? ", " : "", how);
@@ -174,33 +175,34 @@ static char *global_batch_scaling_of(const struct rp_line *c)
 
 static char *ratio_interval_of(const struct rp_line *c)
 {
-    RP_READ(pair, is, c->entry);
+    RP_READ(pair, compared, c->entry);
     char a[32], b[32];
-    if (!is.ratio || isnan(is.ratio->low))
-        return is.ratio && is.ratio->no_interval ? rp_strdup("no samples") : NULL;
-    return rp_asprintf("%s to %s", rp_result_figure(a, is.ratio->low, 0), rp_result_figure(b, is.ratio->high, 0));
+    if (!compared.ratio || isnan(compared.ratio->low))
+        return compared.ratio && compared.ratio->no_interval ? rp_strdup("no samples") : NULL;
+    return rp_asprintf("%s to %s", rp_result_figure(a, compared.ratio->low, 0),
+                       rp_result_figure(b, compared.ratio->high, 0));
 }
 
 /* "batch per device, data", "none"; of the first result, which has no pair, nothing */
 static char *confounders_of(const struct rp_line *c)
 {
     RP_BUF text = {0};
-    RP_READ(pair, is, c->entry);
-    for (int64_t i = 0; i < is.confounders_n; i++)
-        rp_buf_printf(&text, "%s%s", i ? ", " : "", is.confounders[i].name);
-    return text.size ? rp_buf_take(&text) : is.confounders ? rp_strdup("none") : NULL;
+    RP_READ(pair, compared, c->entry);
+    for (int64_t i = 0; i < compared.confounders_n; i++)
+        rp_buf_printf(&text, "%s%s", i ? ", " : "", compared.confounders[i].name);
+    return text.size ? rp_buf_take(&text) : compared.confounders ? rp_strdup("none") : NULL;
 }
 
 /* "large: hardware +7": the first of the largest effect, and how many others; "none"; of the first result nothing. */
 static char *gravest_of(const struct rp_line *c)
 {
-    RP_READ(pair, is, c->entry);
+    RP_READ(pair, compared, c->entry);
     char more[32] = "";
-    if (!is.confounders_n)
-        return is.confounders ? rp_strdup("none") : NULL;
-    if (is.confounders_n > 1)
-        RP_FORMAT(more, " +%lld", (long long)is.confounders_n - 1);
-    return rp_asprintf("%s: %.24s%s", is.confounders[0].effect, is.confounders[0].name, more);
+    if (!compared.confounders_n)
+        return compared.confounders ? rp_strdup("none") : NULL;
+    if (compared.confounders_n > 1)
+        RP_FORMAT(more, " +%lld", (long long)compared.confounders_n - 1);
+    return rp_asprintf("%s: %.24s%s", compared.confounders[0].effect, compared.confounders[0].name, more);
 }
 
 /* Of a bundle its file: many have the same framework. */

@@ -61,7 +61,7 @@ const char *rp_result_nearest_key(const char *key)
     return near.best;
 }
 
-const char *rp_result_kind_name(enum rp_result_kind kind)
+static const char *kind_name(enum rp_result_kind kind)
 {
     static const char *const names[] = {"imported", "published", "bundle", "command"};
     return names[kind];
@@ -315,7 +315,7 @@ const char *rp_result_figure(char out[32], double x, int as_it_is)
 
 static json_t *source_json(const struct rp_result_source *s)
 {
-    json_t *j = json_pack("{s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "kind", rp_result_kind_name(s->kind), "file",
+    json_t *j = json_pack("{s:s, s:s*, s:s*, s:s*, s:s*, s:s*, s:s*}", "kind", kind_name(s->kind), "file",
                           s->file, "sha256", s->sha256, "format", s->format, "signed_by", s->signed_by, "note", s->note,
                           "verdict", s->verdict);
     RP_BUG_IF(!j); /* only texts that are not UTF-8, and those were cleaned */
@@ -470,7 +470,7 @@ static int source_of(struct rp_result *row, const json_t *v, struct rp_err *err)
     double line = json_number_value(json_object_get(v, "line"));
     const json_t *kind = json_object_get(v, "kind");
     const char *sha256 = json_string_value(json_object_get(v, "sha256"));
-    const char *imported = rp_result_kind_name(RP_RESULT_IMPORTED);
+    const char *imported = kind_name(RP_RESULT_IMPORTED);
     if (kind && (!json_is_string(kind) || strcmp(json_string_value(kind), imported) != 0))
         return rp_fail(err, RP_MALFORMED,
                        "'source/kind' is not '%s': a document cannot declare itself published or a bundle", imported);

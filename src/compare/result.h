@@ -25,7 +25,6 @@
 
 /* COMMAND: of the log of a command, in the bundle of `exec`: signed, but measured by the command itself. */
 enum rp_result_kind { RP_RESULT_IMPORTED, RP_RESULT_PUBLISHED, RP_RESULT_BUNDLE, RP_RESULT_COMMAND };
-const char *rp_result_kind_name(enum rp_result_kind kind); /* "imported", "published", "bundle", "command" */
 
 struct rp_run_documents; /* run/run.h */
 struct rp_result_source {

@@ -63,8 +63,6 @@ int rp_archive_list(const struct rp_archive_source *s, const struct rp_archive_l
                     rp_archive_visit_fn visit, void *arg, struct rp_err *err) rp_must_check;
 
 /* Members in the order given as ustar with owner 0, time 0, mode 0644; compressed by the ending of `path`: .tar,
- * .tar.gz, .tar.xz, .tar.zst, .tar.bz2, .tar.lz4. Into memory, whose name `path` is then, or written as rp_write_file()
- * does. */
+ * .tar.gz, .tar.xz, .tar.zst, .tar.bz2, .tar.lz4. Into memory; `path` is its name in messages. */
 int rp_archive_make(struct rp_buf *out, const char *path, const struct rp_archive_member *member, int n,
                     struct rp_err *err) rp_must_check;
-int rp_archive_write(const char *path, const struct rp_archive_member *member, int n, struct rp_err *err) rp_must_check;

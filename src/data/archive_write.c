@@ -79,10 +79,3 @@ int rp_archive_make(struct rp_buf *out, const char *path, const struct rp_archiv
     archive_write_free(a);
     return failed ? -1 : 0;
 }
-
-int rp_archive_write(const char *path, const struct rp_archive_member *member, int n, struct rp_err *err)
-{
-    RP_BUF bytes = {0};
-    return rp_archive_make(&bytes, path, member, n, err) < 0 ? -1
-                                                             : rp_write_file(path, bytes.data, bytes.size, 0666, err);
-}

@@ -12,7 +12,6 @@
 #define PARTS_MAX 16           /* of an object header */
 #define SYMBOLS_MAX 1024
 #define HEAP_MAX (1u << 20)
-#define NODE_MAX (1u << 20)
 #define DEPTH_MAX 16
 #define REPACK "'h5repack -f GZIP=4 FILE NEW' of hdf5-tools, or h5py with compression='gzip', makes it anew"
 

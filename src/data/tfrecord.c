@@ -349,9 +349,3 @@ int rp_tfrecord_set_record(struct rp_tfrecord_set *s, int64_t record, const unsi
     *size = (size_t)length;
     return 0;
 }
-
-int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,
-                         struct rp_err *err)
-{
-    return rp_tfrecord_set_record(s, record, data, size, err) < 0 ? rp_tfrecord_set_bad(s, record, err) : 0;
-}

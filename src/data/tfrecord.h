@@ -72,10 +72,8 @@ struct rp_data_format;
 int rp_tfrecord_set_init(struct rp_tfrecord_set *s, const struct rp_data_format *format,
                          const struct rp_framing *framing, const char *path, struct rp_err *err) rp_must_check;
 void rp_tfrecord_set_fini(struct rp_tfrecord_set *s);
-/* One record, its checksum verified. *data is valid until the next call. */
-int rp_tfrecord_set_read(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,
-                         struct rp_err *err) rp_must_check;
-/* The same, its message without the file and the record. */
+/* One record, its checksum verified. *data is valid until the next call. The message of a failure has neither the file
+ * nor the record: rp_tfrecord_set_bad(). */
 int rp_tfrecord_set_record(struct rp_tfrecord_set *s, int64_t record, const unsigned char **data, size_t *size,
                            struct rp_err *err) rp_must_check;
 /* Puts "'FILE', record 17 (from 0)" before the message in *err; always -1. */

@@ -45,7 +45,8 @@ enum rp_packing rp_packing_of(const void *head, size_t n)
                                                                                        : RP_PACKING_NONE;
 }
 
-const char *rp_packing_name(enum rp_packing packing)
+/* "gzip" */
+static const char *packing_name(enum rp_packing packing)
 {
     return packing == RP_PACKING_GZIP ? "gzip" : packing == RP_PACKING_ZLIB ? "zlib" : "nothing";
 }
@@ -90,7 +91,7 @@ static int bad_stream(const struct rp_unpacker *u, int file, const char *why, st
 {
     return rp_fail(err, RP_MALFORMED,
                    "'%s', compressed with %s: %s at byte %llu; copy it again, or see what '%s <FILE' makes of it",
-                   u->files->file[file].name, rp_packing_name(u->packing[file]), why,
+                   u->files->file[file].name, packing_name(u->packing[file]), why,
                    (unsigned long long)(u->in - u->z.avail_in),
                    u->packing[file] == RP_PACKING_GZIP ? "gzip -dc" : "pigz -dcz");
 }

@@ -29,7 +29,6 @@
 
 enum rp_packing { RP_PACKING_NONE, RP_PACKING_GZIP, RP_PACKING_ZLIB };
 enum rp_packing rp_packing_of(const void *head, size_t n); /* by the first bytes of a file */
-const char *rp_packing_name(enum rp_packing packing);      /* "gzip" */
 
 /* Takes the next unpacked bytes of a file. */
 typedef int (*rp_unpacker_sink_fn)(void *arg, const unsigned char *data, size_t size, struct rp_err *err);

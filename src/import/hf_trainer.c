@@ -254,19 +254,19 @@ static int read_json(struct rp_import_source *src, struct hf_trainer *s, struct 
     RP_JSON *json = rp_json_parse_most(s->json.data, s->json.size, JSON_VALUES, src->lines.name, err);
     if (!json)
         return -1;
-    RP_READ(hf_state, is, json);
-    if (!is.log_history)
+    RP_READ(hf_state, state, json);
+    if (!state.log_history)
         return rp_fail(err, RP_MALFORMED, "%s: the JSON has no log_history; is it trainer_state.json?",
                        src->lines.name);
-    if (take_history(src, s, &is, err) < 0)
+    if (take_history(src, s, &state, err) < 0)
         return -1;
-    if (s->end.line && is.max_steps > 0) {
-        s->end.header.value[STEPS] = is.max_steps;
+    if (s->end.line && state.max_steps > 0) {
+        s->end.header.value[STEPS] = state.max_steps;
         s->end.header.line[STEPS] = s->end.line;
     }
-    if (s->end.line && s->end.done >= 0 && is.global_step >= 0 && s->end.done != is.global_step)
+    if (s->end.line && s->end.done >= 0 && state.global_step >= 0 && s->end.done != state.global_step)
         return rp_fail(err, RP_MALFORMED, "%s: global_step is %" PRId64 ", but the training ends at step %" PRId64,
-                       src->lines.name, is.global_step, s->end.done);
+                       src->lines.name, state.global_step, s->end.done);
     return 0;
 }
 

@@ -212,10 +212,10 @@ static void put_score(json_t *row, struct rp_buf *note, const struct rp_imported
     const char *failed = NULL, *unclear = NULL;
     int n = 0, unclear_runs = 0;
     for (int i = 0; i < rule->runs; i++) {
-        RP_READ(mlperf_said, is, run_of(run[i]));
-        if (is.minutes > 0) {
-            t[n++] = (struct timed){is.minutes, leaf_of(run[i]->file)};
-        } else if (*rp_text_or_empty(is.status) && strcmp(is.status, "success") != 0) {
+        RP_READ(mlperf_said, said, run_of(run[i]));
+        if (said.minutes > 0) {
+            t[n++] = (struct timed){said.minutes, leaf_of(run[i]->file)};
+        } else if (*rp_text_or_empty(said.status) && strcmp(said.status, "success") != 0) {
             failed = leaf_of(run[i]->file);
         } else {
             unclear = leaf_of(run[i]->file);

@@ -81,9 +81,5 @@ const char *rp_page_recipe(const struct rp_facts *f);                           
 int rp_before_figure(struct rp_section *s, const char *pointer, const char *form);
 /* the same, with the capture of another node */
 struct rp_section rp_section_of_node(const struct rp_section *s, int node);
-/* What trained, and how: its name where it has one; its instruction set and threads, or its compute capability. */
 /* Throughput first, then the machine: above everything else on the page of a bundle. */
 void rp_section_headline(struct rp_section *s);
-void rp_section_hardware(struct rp_section *s);
-void rp_section_place(struct rp_section *s); /* numbers of ranks and nodes */
-void rp_section_how(struct rp_section *s);

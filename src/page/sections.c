@@ -226,7 +226,8 @@ void rp_section_headline(struct rp_section *s)
     put_system(s);
 }
 
-void rp_section_hardware(struct rp_section *s)
+/* What trained: its name where it has one. */
+static void put_hardware(struct rp_section *s)
 {
     if (rp_section_has(s, "~/device/name"))
         rp_section_fill_slowest(s, "{~/device/name t}");
@@ -234,7 +235,8 @@ void rp_section_hardware(struct rp_section *s)
         rp_before_figure(s, "/probes/cpu/model_name", "u");
 }
 
-void rp_section_how(struct rp_section *s)
+/* How it trained: its instruction set and threads, or its compute capability. */
+static void put_how(struct rp_section *s)
 {
     rp_section_fill(s, "{/backend t}");
     if (rp_section_has(s, "~/device/isa"))
@@ -244,7 +246,7 @@ void rp_section_how(struct rp_section *s)
 }
 
 /* With several ranks, `how` is that of the slowest. */
-void rp_section_place(struct rp_section *s)
+static void put_place(struct rp_section *s)
 {
     rp_section_fill(s, "ranks: {/world/ranks d0}, nodes: {/world/nodes d0}");
 }
@@ -280,11 +282,11 @@ static void put_summary(struct rp_section *s)
             "same "
             "bits, at the speed of {/world/ranks d0}.</p>\n");
     rp_section_fill(s, "<p>Recipe {/recipe_name t} on <b>");
-    rp_section_hardware(s);
+    put_hardware(s);
     rp_buf_puts(s->out, "</b> (");
-    rp_section_how(s);
+    put_how(s);
     rp_buf_puts(s->out, "), ");
-    rp_section_place(s);
+    put_place(s);
     rp_section_fill(s, ": batch size {/plan/batch d0}");
     if (rp_section_has(s, "/recipe/task.seq_length/value"))
         rp_section_fill(s, ", sequence length {/recipe/task.seq_length/value d0}");

@@ -120,10 +120,10 @@ int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struc
 int rp_frame_failure(const json_t *body, struct rp_err *err)
 {
     RP_READ(failed_frame, failed, body);
-    return rp_failed_frame(&failed, err);
+    return rp_frame_failure_of(&failed, err);
 }
 
-int rp_failed_frame(const struct rp_failed_frame *f, struct rp_err *err)
+int rp_frame_failure_of(const struct rp_failed_frame *f, struct rp_err *err)
 {
     return rp_fail(err, f->code > RP_OK && f->code <= RP_INTERRUPTED ? (enum rp_code)f->code : RP_BUG, "%s",
                    f->message ? f->message : "the worker failed without a message");

@@ -85,8 +85,8 @@ int rp_frame_decode(struct rp_buf *in, enum rp_frame *type, json_t **body, struc
 int rp_frame_decode_at(const char *in, size_t size, size_t *used, enum rp_frame *type, json_t **body,
                        struct rp_err *err) rp_must_check;
 /* Fills *err from the body of a FAILED frame; -1, as rp_fail(). An unknown code counts as a bug of the worker. */
-int rp_failed_frame(const struct rp_failed_frame *f, struct rp_err *err);
 int rp_frame_failure(const json_t *body, struct rp_err *err);
+int rp_frame_failure_of(const struct rp_failed_frame *f, struct rp_err *err); /* the same of a body that was read */
 
 /* Parent side. */
 struct rp_process {

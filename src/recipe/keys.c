@@ -89,7 +89,8 @@ int rp_key_applies(const struct rp_recipe *r, int key)
     return (table[key].models >> r->workload & 1u) != 0;
 }
 
-char *rp_key_models(const struct rp_key *k)
+/* "bert, gpt" (free it) */
+static char *name_models(const struct rp_key *k)
 {
     RP_BUF names = {0};
     for (int m = 0; m < RP_MODEL_COUNT; m++)
@@ -102,7 +103,7 @@ int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err)
 {
     if (rp_key_applies(r, key))
         return 0;
-    RP_FREE char *models = rp_key_models(&table[key]);
+    RP_FREE char *models = name_models(&table[key]);
     return rp_fail(err, RP_USAGE, "%s is a key of %s; this recipe trains %s: remove it", table[key].name, models,
                    rp_choice_name(RP_MODELS, r->workload));
 }

@@ -68,7 +68,8 @@ int rp_recipe_set(struct rp_recipe *r, const char *key, const char *value, enum 
     return rp_key_refuse(r, k, err) < 0 ? -1 : set_key(r, k, value, origin, err);
 }
 
-int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err)
+/* Prefixes a message with "file:line:column: " of a key's value, or with the file's name; returns -1. */
+static int blame_key(const struct rp_recipe *r, const char *key, struct rp_err *err)
 {
     const struct rp_place *at = &r->place[rp_key_find(key)];
     if (!r->source_name)
@@ -170,10 +171,10 @@ static int apply_keys(struct rp_recipe *r, const struct rp_settings *s, const st
     if (!(from && (from->dir_of || from->recorded))) {
         rp_fail(err, RP_USAGE,
                 "model.config: only a recipe in a file of its own can name another file; write out the model.* keys");
-        return rp_recipe_blame(r, "model.config", err);
+        return blame_key(r, "model.config", err);
     }
     RP_FREE char *path = rp_path_next_to(from->dir_of ? from->dir_of : "", r->model_config);
-    return apply_config(r, path, from, in_file, err) < 0 ? rp_recipe_blame(r, "model.config", err) : 0;
+    return apply_config(r, path, from, in_file, err) < 0 ? blame_key(r, "model.config", err) : 0;
 }
 
 /* ---- the command line ---- */
@@ -290,7 +291,7 @@ static int check_agreement(struct rp_recipe *r, struct rp_mistakes *m, struct rp
     for (int i = 0; (state = rp_recipe_check(r, i, &key, err)) <= 0; i++) {
         if (state == 0)
             continue;
-        (void)rp_recipe_blame(r, rp_key_at(key)->name, err);
+        (void)blame_key(r, rp_key_at(key)->name, err);
         if (!rp_mistake(m, err, r->place[key].line))
             return -1;
     }

@@ -100,9 +100,6 @@ int rp_recipe_load_all(struct rp_recipe *r, struct rp_mistakes *m, const char *w
 int rp_recipe_parse_all(struct rp_recipe *r, struct rp_mistakes *m, const char *data, size_t size, const char *name,
                         struct rp_err *err) rp_must_check;
 
-/* Prefixes a message with "file:line:column: " of a key's value, or with the file's name; returns -1. */
-int rp_recipe_blame(const struct rp_recipe *r, const char *key, struct rp_err *err);
-
 /* {"train.batch_size": {"value": 32, "origin": "recipe"}, ...} for every key of the model. A text that is not set is
  * null, a list is an array, batch_size max is "max"; reals are exact. A key that is LATER in keys.def is there only if
  * something set it. */
@@ -145,7 +142,6 @@ struct rp_key {
 };
 const struct rp_key *rp_key_table(int *n);
 const char *rp_key_default(const struct rp_key *k, int model); /* of enum rp_model_id */
-char *rp_key_models(const struct rp_key *k);              /* "bert, gpt" (free it) */
 int rp_model_parse(const char *name, struct rp_err *err); /* enum rp_model_id; -1: RP_USAGE names the nearest one */
 
 /* Embedded recipes: names ("bert_fp32", "gpt/CASE"), first comment line of each, by model, precision and name; those of

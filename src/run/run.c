@@ -426,8 +426,8 @@ double rp_wall_time(const char *time)
 
 double rp_captured_at(const json_t *capture)
 {
-    RP_READ(capture_document, is, capture);
-    return rp_wall_time(rp_text_or_empty(is.captured_at));
+    RP_READ(capture_document, head, capture);
+    return rp_wall_time(rp_text_or_empty(head.captured_at));
 }
 
 /* ---- arithmetic ---- */

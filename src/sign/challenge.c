@@ -82,13 +82,13 @@ static int read_payload(struct challenge_text *t, const struct rp_buf *payload, 
     RP_JSON *j = rp_json_parse(payload->data, payload->size, "challenge", err);
     if (!j)
         return -1;
-    RP_READ(statement_document, is, j);
-    if (!rp_same_text(is.predicateType, RP_CHALLENGE_TYPE))
+    RP_READ(statement_document, statement, j);
+    if (!rp_same_text(statement.predicateType, RP_CHALLENGE_TYPE))
         return rp_fail(err, RP_MALFORMED,
                        "this envelope is not a challenge: its predicateType is '%.60s', expected '%s'",
-                       rp_text_or_empty(is.predicateType), RP_CHALLENGE_TYPE);
-    const struct rp_statement_predicate *p = &is.predicate;
-    const char *nonce = is.subject_n ? is.subject[0].digest.sha256 : NULL;
+                       rp_text_or_empty(statement.predicateType), RP_CHALLENGE_TYPE);
+    const struct rp_statement_predicate *p = &statement.predicate;
+    const char *nonce = statement.subject_n ? statement.subject[0].digest.sha256 : NULL;
     if (copy_text(t->nonce, sizeof t->nonce, nonce, "subject/0/digest/sha256", err) < 0 ||
         copy_text(t->at, sizeof t->at, p->at, "predicate/at", err) < 0 ||
         copy_text(t->program, sizeof t->program, p->program, "predicate/program", err) < 0 ||

@@ -81,8 +81,8 @@ static int parse_payload(struct rp_countersignature *c, char digest[RP_SHA256_HE
     RP_JSON *j = rp_json_parse(payload->data, payload->size, "statement", err);
     if (!j)
         return -1;
-    RP_READ(statement_document, is, j);
-    const char *type, *subject = rp_text_or_empty(is.subject_n ? is.subject[0].digest.sha256 : NULL);
+    RP_READ(statement_document, statement, j);
+    const char *type, *subject = rp_text_or_empty(statement.subject_n ? statement.subject[0].digest.sha256 : NULL);
     if (!json_is_object(j))
         return rp_fail(err, RP_MALFORMED, "statement is not a JSON object");
     if (rp_json_str(j, "predicateType", &type, "statement", err) < 0)

@@ -39,16 +39,16 @@ int rp_statement_version(const json_t *j, const char *what, struct rp_err *err)
     } old[] = {{"repro-run/1", "urn:repro:run:1", "6c88d78"},
                {"repro-run/2", "urn:repro:run:2", "95a6944"},
                {"repro-run/3", "urn:repro:run:3", "af4f365"}};
-    RP_READ(statement_document, is, j);
+    RP_READ(statement_document, statement, j);
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
-        if (rp_same_text(is.schema, old[i].schema) || rp_same_text(is.predicate.schema, old[i].schema) ||
-            rp_same_text(is.predicateType, old[i].type))
+        if (rp_same_text(statement.schema, old[i].schema) || rp_same_text(statement.predicate.schema, old[i].schema) ||
+            rp_same_text(statement.predicateType, old[i].type))
             return rp_fail(
                 err, RP_VERSION,
                 "written by an older version of repro: %s is version %zu (%s), and this program reads version "
                 "%d; a program built from commit %s reads it",
                 what, i + 1, old[i].schema, VERSION, old[i].commit);
-    const long later = later_version(&is);
+    const long later = later_version(&statement);
     return later ? rp_fail(err, RP_VERSION,
                            "written by a newer version of repro: %s is version %ld, and this program reads version %d",
                            what, later, VERSION)

@@ -69,8 +69,6 @@ void rp_train_share_state(struct rp_shares *s, const struct rp_recipe *r, const 
 void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float **room_at);
 /* Gradient blocks of a rank, with those that the exchange needs. */
 int rp_train_blocks(const struct rp_exchange *x, const struct rp_comm *c);
-/* Bytes of one sample as a reader delivers it. */
-size_t rp_train_sample_bytes(const struct rp_net *m);
 
 int rp_train_input_open(struct rp_train *t, const struct rp_train_opts *o, struct rp_err *err) rp_must_check;
 void rp_train_input_close(struct rp_train *t);

@@ -82,7 +82,8 @@ void rp_train_declare(struct rp_net *m, struct rp_trained *x, size_t room, float
         rp_net_use_rows(m, x->optimizer->use[i], rows, width);
 }
 
-size_t rp_train_sample_bytes(const struct rp_net *m)
+/* Bytes of one sample as a reader delivers it. */
+static size_t sample_bytes(const struct rp_net *m)
 {
     struct rp_sample_field f[RP_FIELDS_MAX];
     size_t bytes = 0;
@@ -151,7 +152,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     p->bytes[RP_CLASS_ACTIVATIONS] = rp_tensors_set_bytes(&t[RP_ACTIVATION], rp_pipeline_sets(comm, (int64_t)own));
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
     p->bytes[RP_CLASS_INPUT] = t[RP_INPUT].bytes * own;
-    p->host = HOST_BYTES + (uint64_t)batch * rp_train_sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;
+    p->host = HOST_BYTES + (uint64_t)batch * sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;
     p->decoders = decoder_bytes(r, o);
     p->connections = connections;
     p->parameters = t[RP_WEIGHT].whole;
@@ -224,14 +225,8 @@ int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *
 }
 
 int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm,
-                  const struct rp_backend *backend, const struct rp_device_opts *o, struct rp_err *err)
-{
-    return rp_train_plan_in(plan, r, comm, backend, o, backend->memory(o), err);
-}
-
-int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm,
-                     const struct rp_backend *backend, const struct rp_device_opts *o, uint64_t available,
-                     struct rp_err *err)
+                  const struct rp_backend *backend, const struct rp_device_opts *o, uint64_t available,
+                  struct rp_err *err)
 {
     int64_t lo = 0, hi; /* the largest that fits is in [lo, hi] */
     struct rp_err ignored;

@@ -58,14 +58,12 @@ struct rp_step_result {
 /* Whether these ranks can divide the work of the recipe. RP_USAGE: not, with the most that can. */
 int rp_train_check_ranks(const struct rp_recipe *r, const struct rp_comm *c, struct rp_err *err) rp_must_check;
 
-/* A device that refuses an operation is RP_UNAVAILABLE naming it; a batch that cannot be addressed is RP_USAGE. Of one
- * rank, which need not be connected to others; comm NULL: a world of one. */
+/* On a device of which a run may use `available` bytes. A device that refuses an operation is RP_UNAVAILABLE naming it;
+ * a batch that cannot be addressed is RP_USAGE. Of one rank, which need not be connected to others; comm NULL: a world
+ * of one. */
 int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm,
-                  const struct rp_backend *backend, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;
-/* The same for a device of which a run may use `available` bytes. */
-int rp_train_plan_in(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm,
-                     const struct rp_backend *backend, const struct rp_device_opts *o, uint64_t available,
-                     struct rp_err *err) rp_must_check;
+                  const struct rp_backend *backend, const struct rp_device_opts *o, uint64_t available,
+                  struct rp_err *err) rp_must_check;
 /* For the recipe's batch, which has to be a number; available and max_batch stay 0. */
 int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_comm *comm,
                   const struct rp_backend *backend, const struct rp_device_opts *o, struct rp_err *err) rp_must_check;

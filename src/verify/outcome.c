@@ -105,17 +105,17 @@ void rp_verification_text(struct rp_buf *out, enum rp_fill as, const json_t *doc
                           int width)
 {
     RP_JSON *shown = json_copy((json_t *)document);
-    RP_READ(checked_answer, is, document);
-    RP_FREE const struct rp_check_answer **hidden = rp_alloc((size_t)(is.checks_n + 1) * sizeof *hidden);
+    RP_READ(checked_answer, answer, document);
+    RP_FREE const struct rp_check_answer **hidden = rp_alloc((size_t)(answer.checks_n + 1) * sizeof *hidden);
     json_t *rows = json_array();
     int64_t n_hidden = 0;
-    for (int64_t i = 0; i < is.checks_n; i++) {
-        if (is.checks[i].later == 1)
+    for (int64_t i = 0; i < answer.checks_n; i++) {
+        if (answer.checks[i].later == 1)
             continue;
-        if (all || is_worth_showing(&is.checks[i]))
-            add_row(rows, &is.checks[i], &is);
-        else if (!is_info(&is.checks[i]))
-            hidden[n_hidden++] = &is.checks[i];
+        if (all || is_worth_showing(&answer.checks[i]))
+            add_row(rows, &answer.checks[i], &answer);
+        else if (!is_info(&answer.checks[i]))
+            hidden[n_hidden++] = &answer.checks[i];
     }
     json_object_set_new(shown, "rows", rows);
     json_object_set_new(shown, "any", json_boolean(json_array_size(rows) > 0));

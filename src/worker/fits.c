@@ -28,7 +28,7 @@ int rp_fits_plan(struct rp_fits *out, const struct rp_recipe *r, int64_t batch, 
     *out = (struct rp_fits){0};
     for (int i = 0; i < RP_GPU_SIZES; i++) {
         struct rp_plan plan;
-        if (rp_train_plan_in(&plan, &one, NULL, &sized, &o, memory_mib[i] * MIB - TAKEN, err) < 0)
+        if (rp_train_plan(&plan, &one, NULL, &sized, &o, memory_mib[i] * MIB - TAKEN, err) < 0)
             return -1;
         out->activations = plan.bytes[RP_CLASS_ACTIVATIONS];
         out->total = plan.total;

@@ -212,18 +212,18 @@ static int read_report(struct rp_process *w, const struct rp_gpu_limits *limits,
 /* The last answer: unavailable, failed, or neither. A failure of the self-test names its case. */
 static int take_values(enum rp_frame question, struct rp_gpu_report *r, const json_t *values, struct rp_err *err)
 {
-    RP_READ(report_values, is, values);
+    RP_READ(report_values, report, values);
     char place[200];
-    r->kernels = json_incref(is.kernels);
-    if (is.failed)
-        (void)rp_failed_frame(is.failed, err);
-    else if (is.unavailable)
-        (void)rp_fail(err, RP_UNAVAILABLE, "%s", is.unavailable);
-    if (is.failed && err->code != RP_MISMATCH)
+    r->kernels = json_incref(report.kernels);
+    if (report.failed)
+        (void)rp_frame_failure_of(report.failed, err);
+    else if (report.unavailable)
+        (void)rp_fail(err, RP_UNAVAILABLE, "%s", report.unavailable);
+    if (report.failed && err->code != RP_MISMATCH)
         return question == RP_FRAME_SPEED ? rp_wrap(err, "%s", place_text(place, r->stopped)) : -1;
     json_decref(r->stopped);
     r->stopped = NULL;
-    return is.failed || is.unavailable ? -1 : 0;
+    return report.failed || report.unavailable ? -1 : 0;
 }
 
 static int query_report(enum rp_frame type, const json_t *question, struct rp_gpu_report *r, struct rp_err *err)

@@ -254,7 +254,7 @@ static void take_frame(struct rp_group_of_workers *g, int at, enum rp_frame type
     m->finished |= type == RP_FRAME_DONE;
     if (type == RP_FRAME_FAILED) {
         RP_READ(failed_frame, failed, body);
-        (void)rp_failed_frame(&failed, &err);
+        (void)rp_frame_failure_of(&failed, &err);
         m->worker.ended = failed.ended > 0 && failed.ended <= UINT16_MAX ? (int)failed.ended : 0;
         mark_failed(g, at, &err, failed.lost != RP_NO_INTEGER ? (int)failed.lost : -1);
     }

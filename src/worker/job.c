@@ -75,7 +75,7 @@ static struct rp_rank_of *rank_of(const struct rp_job_place *p, struct rp_err *e
     return r;
 }
 
-void rp_rank_of_free(struct rp_rank_of *r)
+static void free_rank(struct rp_rank_of *r)
 {
     if (!r)
         return;
@@ -155,7 +155,7 @@ void rp_job_fini(struct rp_job *job)
     free(job->data);
     free(job->micro_batch);
     free((char *)(uintptr_t)job->root_key);
-    rp_rank_of_free((struct rp_rank_of *)(uintptr_t)job->rank);
+    free_rank((struct rp_rank_of *)(uintptr_t)job->rank);
     *job = (struct rp_job){0};
 }
 
@@ -288,7 +288,7 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
     if (sized.train_batch_size == RP_BATCH_MAX && b->remote && comm && comm->size[RP_GROUP_WORLD] > 1 &&
         comm->route == RP_ROUTE_DEVICE)
         available -= available < FOR_NCCL ? available : FOR_NCCL;
-    if (rp_train_plan_in(plan, &sized, comm, b, o, available, err) < 0)
+    if (rp_train_plan(plan, &sized, comm, b, o, available, err) < 0)
         return -1;
     const double gib = 1.0 / (1u << 30);
     if (plan->max_batch < 1)

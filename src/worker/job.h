@@ -98,7 +98,6 @@ json_t *rp_job_encode(const struct rp_job *job);
 int rp_job_decode(struct rp_job *job, const json_t *j, const struct rp_backend *const *backends,
                   struct rp_err *err) rp_must_check;
 void rp_job_fini(struct rp_job *job); /* of a decoded job */
-void rp_rank_of_free(struct rp_rank_of *r);
 
 /* The steps of the recipe: warm-up + repeats * timed. */
 int64_t rp_job_steps(const struct rp_recipe *r);
@@ -111,8 +110,6 @@ struct rp_device_opts rp_job_device(const struct rp_recipe *r);
  * skipped and why, or "". */
 const struct rp_backend *rp_job_backend(const struct rp_recipe *r, struct rp_err *passed,
                                         struct rp_err *err) rp_must_check;
-/* The backend that run.backend names, when another program trains with it; else NULL. */
-const struct rp_backend *rp_job_remote(const struct rp_recipe *r);
 /* Start the worker of job->backend, with the job. */
 int rp_job_start(struct rp_process *w, const struct rp_job *job, struct rp_err *err) rp_must_check;
 

@@ -186,8 +186,8 @@ static int bend_recipe(struct fx *x, const char *text, size_t size)
         x->recipe = honest.recipe;
         return -1;
     }
-    return rp_train_plan(&plan, &x->recipe, NULL, &rp_backend_cpu,
-                         &(struct rp_device_opts){.isa = "avx2", .threads = 1}, &err);
+    const struct rp_device_opts device = {.isa = "avx2", .threads = 1};
+    return rp_train_plan(&plan, &x->recipe, NULL, &rp_backend_cpu, &device, rp_backend_cpu.memory(&device), &err);
 }
 
 /* The parts from which all figures are made. Text that is none of them is put into the bundle as it is, by

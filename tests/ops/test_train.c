@@ -55,7 +55,7 @@ static int prepare(struct training *t, const char *isa, int threads, const char 
     if (rp_recipe_load(&t->recipe, "recipes/bert_tiny_fp32", "cpu", set, n, err) < 0)
         return -1;
     t->device = (struct rp_device_opts){.isa = isa, .threads = threads};
-    return rp_train_plan(&t->plan, &t->recipe, NULL, t->backend, &t->device, err);
+    return rp_train_plan(&t->plan, &t->recipe, NULL, t->backend, &t->device, t->backend->memory(&t->device), err);
 }
 
 static int start(struct training *t, const char *isa, int threads, const char *const *set, struct rp_err *err)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "data/archive.h"
 #include "data/dataset.h"
 #include "data/example.h"
 #include "data/tfrecord.h"
@@ -31,6 +32,13 @@ static inline struct rp_dataset *open_bert(const char *path, const struct rp_sam
 {
     const struct rp_data_opts o = {.shuffle = shuffle, .seed = seed};
     return rp_data_format_find("bert_tfrecord")->open(path, field ? field : small_fields, BERT_FIELDS, &o, err);
+}
+
+static inline int write_archive(const char *path, const struct rp_archive_member *member, int n, struct rp_err *err)
+{
+    RP_BUF bytes = {0};
+    return rp_archive_make(&bytes, path, member, n, err) < 0 ? -1
+                                                             : rp_write_file(path, bytes.data, bytes.size, 0666, err);
 }
 
 static inline void close_data(struct rp_dataset *d)

@@ -136,8 +136,8 @@ TEST(written_archives_are_readable_and_deterministic)
         char a[64], b[64];
         snprintf(a, sizeof a, "w1%s", ending[i]);
         snprintf(b, sizeof b, "w2%s", ending[i]);
-        CHECK(rp_archive_write(scratch(a), m, 2, &err) == 0, "%s", err.msg);
-        CHECK(rp_archive_write(scratch(b), m, 2, &err) == 0);
+        CHECK(write_archive(scratch(a), m, 2, &err) == 0, "%s", err.msg);
+        CHECK(write_archive(scratch(b), m, 2, &err) == 0);
         CHECK(rp_read_file(&one, scratch(a), 1 << 20, &err) == 0 && rp_read_file(&two, scratch(b), 1 << 20, &err) == 0);
         CHECK(one.size == two.size && memcmp(one.data, two.data, one.size) == 0, "%s", ending[i]);
         CHECK(unpack(scratch(a), scratch("out"), NULL) == 0 && same_file(scratch("out/a.tfrecord"), "first"), "%s",
@@ -151,7 +151,7 @@ TEST(written_archives_are_readable_and_deterministic)
         rp_archive_members_free(got, n);
         REFUSED(rp_archive_load(&s, 4, &got, &n, &err) < 0, err.msg);
     }
-    CHECK(rp_archive_write(scratch("w.rar"), m, 2, &err) < 0 && err.code == RP_USAGE);
+    CHECK(write_archive(scratch("w.rar"), m, 2, &err) < 0 && err.code == RP_USAGE);
 }
 
 static int count_visits(void *arg, const char *name, char type, uint64_t size)

@@ -34,7 +34,7 @@ static const char *sample_archive(char hex[65])
     struct rp_archive_member m[2] = {{(char[]){"a.tfrecord"}, (unsigned char *)f.data, f.size},
                                      {(char[]){"b.tfrecord"}, (unsigned char *)f.data, f.size}};
     snprintf(path, sizeof path, "%s", scratch("sample.tar.zst"));
-    if (rp_archive_write(path, m, 2, &err) < 0 || rp_sha256_file(hex, path, NULL, &err) < 0)
+    if (write_archive(path, m, 2, &err) < 0 || rp_sha256_file(hex, path, NULL, &err) < 0)
         abort();
     return path;
 }
@@ -62,7 +62,7 @@ static const char *big_archive(int mib)
         m[i] = (struct rp_archive_member){rp_asprintf("%04d.tfrecord", i), bytes, 1 << 20};
     }
     snprintf(path, sizeof path, "%s", scratch("big.tar"));
-    if (rp_archive_write(path, m, mib, &err) < 0)
+    if (write_archive(path, m, mib, &err) < 0)
         abort();
     for (int i = 0; i < mib; i++)
         free(m[i].name);

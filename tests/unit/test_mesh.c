@@ -86,16 +86,13 @@ TEST(thirty_two_ranks)
 static int run_collectives(struct rp_comm *c, void *arg, struct rp_err *err)
 {
     const int n = c->size[RP_GROUP_WORLD], own = c->rank[RP_GROUP_WORLD];
-    int mine = own * own, all[MESH_MOST] = {0}, in[MESH_MOST], out[MESH_MOST];
+    int mine = own * own, all[MESH_MOST] = {0};
     (void)arg;
-    for (int i = 0; i < n; i++)
-        in[i] = own * 100 + i;
     if (rp_comm_all_gather(c, RP_GROUP_WORLD, all, &mine, sizeof mine, err) < 0 ||
-        rp_comm_all_to_all(c, RP_GROUP_WORLD, out, in, sizeof *in, err) < 0 ||
         rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0)
         return -1;
     for (int i = 0; i < n; i++)
-        if (all[i] != i * i || out[i] != i * 100 + own)
+        if (all[i] != i * i)
             return rp_fail(err, RP_MISMATCH, "piece %d", i);
     return 0;
 }

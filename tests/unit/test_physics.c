@@ -536,11 +536,12 @@ TEST(scaling_as_json)
     wide("wide", (struct width){.ranks = 4, .percent = 125, .set = {"optimizer.clip_norm=0"}});
     CHECK(rp_verify(&v, path, &o, &err) == 0, "%s", err.msg);
     RP_JSON *j = rp_verification_json(&v);
-    const double low = rp_json_number_at(j, "scaling/speedup/0"), high = rp_json_number_at(j, "scaling/speedup/1");
+    const double low = json_number_value(rp_json_at(j, "scaling/speedup/0")),
+                 high = json_number_value(rp_json_at(j, "scaling/speedup/1"));
     CHECK(rp_json_integer_at(j, "scaling/width") == 4 && rp_json_integer_at(j, "scaling/base_width") == 1 &&
-          rp_json_number_at(j, "scaling/ideal") == 4, "width");
+          json_number_value(rp_json_at(j, "scaling/ideal")) == 4, "width");
     CHECK(low < 3.2 && high > 3.2 && low > 2.8 && high < 3.6, "speed-up %g to %g", low, high);
-    CHECK(rp_json_number_at(j, "scaling/efficiency/0") == low / 4, "efficiency");
+    CHECK(json_number_value(rp_json_at(j, "scaling/efficiency/0")) == low / 4, "efficiency");
     CHECK_STR(rp_json_text_at(j, "scaling/conditions"), "optimizer.clip_norm");
 }
 

@@ -104,7 +104,7 @@ TEST(the_earliest_verified_stamp_counts)
     const json_t *row = json_array_get(v.timestamps, 1);
     CHECK_STR(rp_json_text_at(row, "time"), "2026-09-21T16:13:50Z");
     CHECK_STR(rp_json_text_at(row, "not_after"), "2026-09-21T16:13:54Z");
-    CHECK(rp_json_number_at(row, "accuracy_s") == 3.5);
+    CHECK(json_number_value(json_object_get(row, "accuracy_s")) == 3.5);
     CHECK_STR(rp_json_text_at(row, "serial"), "ABC123");
     CHECK_STR(rp_json_text_at(row, "policy"), "1.2.3.4.1");
     CHECK_STR(rp_json_text_at(row, "hash"), "SHA-256");

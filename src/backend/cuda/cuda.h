@@ -51,8 +51,6 @@ extern const int rp_cuda_image_count;
 /* The image for a device of this compute capability (90 for 9.0): machine code of the same major version and the
  * largest minor one that is not above; else the newest PTX that is not above; else NULL. */
 const struct rp_cuda_image *rp_cuda_image_for(int capability);
-/* The one that is loaded besides it, or NULL. */
-const struct rp_cuda_image *rp_cuda_more_for(int capability);
 
 #define RP_CUDA_BLOCKS 64
 
@@ -247,8 +245,6 @@ struct rp_cuda_tile {
 };
 /* Shared memory of a tile, in floats: stages of the main loop, or bands of C, whichever is larger. */
 size_t rp_cuda_tile_floats(const struct rp_cuda *c, int rows, int columns, int thread_rows);
-/* Blocks that a multiprocessor runs at the same time. */
-int rp_cuda_tile_together(const struct rp_cuda *c, const struct rp_cuda_tile *t);
 /* Estimated cycles of a second kernel that adds partial results: these bytes are written once and read once. */
 double rp_cuda_sum_cycles(const struct rp_cuda *c, double bytes);
 struct rp_gemm_args rp_cuda_gemm_arguments(const struct rp_gemm *g, int group);

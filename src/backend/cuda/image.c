@@ -19,7 +19,8 @@ const struct rp_cuda_image *rp_cuda_image_for(int capability)
     return best;
 }
 
-const struct rp_cuda_image *rp_cuda_more_for(int capability)
+/* The one that is loaded besides rp_cuda_image_for(), or NULL. */
+static const struct rp_cuda_image *find_more(int capability)
 {
     for (int i = 0; i < rp_cuda_image_count; i++)
         if (rp_cuda_images[i].is_more && rp_cuda_images[i].arch == capability)
@@ -66,7 +67,7 @@ static int find_kernel(struct rp_cuda *c, int kernel, struct rp_err *err)
 static void load_more(struct rp_cuda *c)
 {
     struct rp_err ignored;
-    const struct rp_cuda_image *x = rp_cuda_more_for(c->gpu.capability);
+    const struct rp_cuda_image *x = find_more(c->gpu.capability);
     int is_there = x != NULL;
     for (int i = 0; is_there && i < x->parts; i++)
         is_there = load_part(c, &x->part[i], &ignored) == 0;

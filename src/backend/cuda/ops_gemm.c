@@ -108,7 +108,8 @@ int64_t rp_cuda_gemm_blocks(const struct rp_cuda_tile *t, const struct rp_gemm_a
 
 /* ---- choice ---- */
 
-int rp_cuda_tile_together(const struct rp_cuda *c, const struct rp_cuda_tile *t)
+/* Blocks that a multiprocessor runs at the same time. */
+static int blocks_together(const struct rp_cuda *c, const struct rp_cuda_tile *t)
 {
     const size_t room = (c->gpu.shared_max + 1024) / (t->shared + 1024);
     return room < (size_t)t->blocks ? (int)room : t->blocks;
@@ -137,7 +138,7 @@ static double tile_work(const struct rp_cuda *c, const struct rp_cuda_tile *t, d
     if (!is_half(c))
         return work / (128.0 * t->rate / 100.0);
     const double rate = 64.0 * (t->rate < 50 ? 2.0 * t->rate / 100.0 : 1.0);
-    return work / (rate * busy_share(c, rp_cuda_tile_together(c, t) * t->warps));
+    return work / (rate * busy_share(c, blocks_together(c, t) * t->warps));
 }
 
 /* `blocks`: of one multiprocessor */
@@ -158,7 +159,7 @@ static double serial_cycles(const struct rp_cuda *c, const struct rp_cuda_tile *
 /* Modelled as waves: the blocks that fit run concurrently and share a multiprocessor's arithmetic units. */
 double rp_cuda_waves(const struct rp_cuda *c, const struct rp_cuda_tile *t, double blocks, double terms)
 {
-    const int together = rp_cuda_tile_together(c, t);
+    const int together = blocks_together(c, t);
     const double per_wave = (double)c->multiprocessors * together, work = tile_work(c, t, terms);
     const int64_t waves = (int64_t)(blocks / per_wave);
     const double left = blocks - (double)waves * per_wave;
@@ -178,7 +179,7 @@ double rp_cuda_sum_cycles(const struct rp_cuda *c, double bytes)
 double rp_cuda_gemm_estimate(const struct rp_cuda *c, const struct rp_cuda_tile *t, const struct rp_gemm_args *g,
                              enum rp_gemm_mode mode)
 {
-    const int together = rp_cuda_tile_together(c, t), split = mode != RP_GEMM_WHOLE;
+    const int together = blocks_together(c, t), split = mode != RP_GEMM_WHOLE;
     double count = (double)tile_count(t, g), per_wave = (double)c->multiprocessors * together;
     double parts = split ? (g->groups - 1.0) * g->segments + g->last_segments : g->groups;
     double blocks = count / g->groups * parts;

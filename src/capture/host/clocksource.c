@@ -23,12 +23,12 @@ static json_t *ask_resolution(const struct rp_probe *p, const char *arg)
 
 static void put_resolution(struct rp_probe *p)
 {
-    RP_JSON *answer = rp_probe_query(p, "clock_resolution", NULL, ask_resolution);
-    RP_READ(resolution_answer, is, answer);
+    RP_JSON *json = rp_probe_query(p, "clock_resolution", NULL, ask_resolution);
+    RP_READ(resolution_answer, answer, json);
     const struct {
         const char *name;
         int64_t ns;
-    } rows[] = {{"resolution", is.monotonic}, {"resolution_realtime", is.realtime}};
+    } rows[] = {{"resolution", answer.monotonic}, {"resolution_realtime", answer.realtime}};
     for (int i = 0; i < 2; i++)
         if (rows[i].ns != RP_NO_INTEGER)
             rp_put_int(p->out, rows[i].name, rows[i].ns, "clock_getres(2)", "ns");
@@ -53,18 +53,18 @@ static json_t *ask_discipline(const struct rp_probe *p, const char *arg)
 static void put_discipline(struct rp_probe *p)
 {
     static const char source[] = "adjtimex(2)";
-    RP_JSON *answer = rp_probe_query(p, "clock_discipline", NULL, ask_discipline);
-    RP_READ(discipline_answer, is, answer);
+    RP_JSON *json = rp_probe_query(p, "clock_discipline", NULL, ask_discipline);
+    RP_READ(discipline_answer, answer, json);
     const struct {
         const char *name, *unit;
         double value;
-    } numbers[] = {{"offset", "s", is.offset},
-                   {"error_max", "s", is.error_max},
-                   {"error_estimated", "s", is.error_estimated},
-                   {"rate_correction", "ppm", is.rate}};
-    const enum rp_state unknown = is.denied ? RP_STATE_DENIED : RP_STATE_ABSENT;
-    if (is.synchronized >= 0)
-        rp_put_str(p->out, "synchronized", is.synchronized ? "yes" : "no", source);
+    } numbers[] = {{"offset", "s", answer.offset},
+                   {"error_max", "s", answer.error_max},
+                   {"error_estimated", "s", answer.error_estimated},
+                   {"rate_correction", "ppm", answer.rate}};
+    const enum rp_state unknown = answer.denied ? RP_STATE_DENIED : RP_STATE_ABSENT;
+    if (answer.synchronized >= 0)
+        rp_put_str(p->out, "synchronized", answer.synchronized ? "yes" : "no", source);
     else
         rp_put(p->out, "synchronized", unknown, NULL, source, NULL, NULL);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

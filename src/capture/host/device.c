@@ -51,7 +51,9 @@ void rp_put_signed(const struct rp_probe *p, json_t *obj, const char *name, cons
         rp_put_invalid(obj, name, &t, unit, "not a number");
 }
 
-void rp_put_leading_real(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit)
+/* "16.0 GT/s PCIe": the number before the first blank. */
+static void put_leading_real(const struct rp_probe *p, json_t *obj, const char *name, const char *path,
+                             const char *unit)
 {
     RP_TEXT t;
     char *end = NULL;
@@ -133,7 +135,7 @@ void rp_put_device(const struct rp_probe *p, json_t *obj, const char *dir)
     static const char *const links[][2] = {{"pcie_speed", "current_link_speed"}, {"pcie_speed_max", "max_link_speed"}};
     static const char *const widths[][2] = {{"pcie_width", "current_link_width"}, {"pcie_width_max", "max_link_width"}};
     for (int i = 0; i < 2; i++) {
-        rp_put_leading_real(p, obj, links[i][0], rp_join(file, dir, links[i][1]), "GT/s");
+        put_leading_real(p, obj, links[i][0], rp_join(file, dir, links[i][1]), "GT/s");
         rp_put_optional(p, obj, widths[i][0], rp_join(file, dir, widths[i][1]), 1, "lanes");
     }
 }

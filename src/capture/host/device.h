@@ -20,8 +20,6 @@ void rp_put_optional(const struct rp_probe *p, json_t *obj, const char *name, co
                      const char *unit);
 /* A number that may be negative, where -1 is a setting. */
 void rp_put_signed(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit);
-/* "16.0 GT/s PCIe": the number before the first blank. */
-void rp_put_leading_real(const struct rp_probe *p, json_t *obj, const char *name, const char *path, const char *unit);
 
 /* The group `name` with what one() adds to it for each plain name in a directory that begins with `prefix`, until there
  * are `max`. */

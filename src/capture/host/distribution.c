@@ -39,11 +39,11 @@ static json_t *ask_libc(const struct rp_probe *p, const char *arg)
 
 static void put_libc(struct rp_probe *p)
 {
-    RP_JSON *answer = rp_probe_query_files(p, "libc", ask_libc);
-    RP_READ(libc_answer, is, answer);
-    const int known = is.path && *is.path;
-    rp_put_str(p->out, "libc", known ? is.version : NULL, known ? is.path : "libc.so.6");
-    rp_put_str(p->out, "libc_package", known ? is.package : NULL, known ? is.path : "libc.so.6");
+    RP_JSON *json = rp_probe_query_files(p, "libc", ask_libc);
+    RP_READ(libc_answer, answer, json);
+    const int known = answer.path && *answer.path;
+    rp_put_str(p->out, "libc", known ? answer.version : NULL, known ? answer.path : "libc.so.6");
+    rp_put_str(p->out, "libc_package", known ? answer.package : NULL, known ? answer.path : "libc.so.6");
 }
 
 void rp_probe_distribution(struct rp_probe *p)

@@ -32,16 +32,17 @@ static json_t *ask_digest(const struct rp_probe *p, const char *path)
 
 static void put_digest(struct rp_probe *p)
 {
-    RP_JSON *answer = rp_probe_query(p, "file", self, ask_digest);
-    RP_READ(digest_answer, is, answer);
-    if (is.sha256 && rp_is_sha256(is.sha256) && is.size > 0) {
-        rp_put_str(p->out, "sha256", is.sha256, self);
-        rp_put_int(p->out, "size", is.size, self, "B");
+    RP_JSON *json = rp_probe_query(p, "file", self, ask_digest);
+    RP_READ(digest_answer, answer, json);
+    if (answer.sha256 && rp_is_sha256(answer.sha256) && answer.size > 0) {
+        rp_put_str(p->out, "sha256", answer.sha256, self);
+        rp_put_int(p->out, "size", answer.size, self, "B");
         return;
     }
-    enum rp_state state = answer ? rp_state_named(is.state) : RP_STATE_ABSENT;
+    enum rp_state state = json ? rp_state_named(answer.state) : RP_STATE_ABSENT;
     state = state == RP_STATE_OK ? RP_STATE_ERROR : state;
-    const char *detail = rp_is_line(is.detail) && json_string_length(is.detail) ? json_string_value(is.detail) : NULL;
+    const char *detail =
+        rp_is_line(answer.detail) && json_string_length(answer.detail) ? json_string_value(answer.detail) : NULL;
     detail = state != RP_STATE_ERROR ? NULL : detail ? detail : "not a digest";
     rp_put(p->out, "sha256", state, NULL, self, NULL, detail);
     rp_put(p->out, "size", state, NULL, self, "B", detail);

@@ -38,9 +38,9 @@ static json_t *ask_driver(const struct rp_probe *p, const char *name)
 static void put_firmware(const struct rp_probe *p, json_t *obj, const char *shown)
 {
     static const char source[] = "ioctl(2): ETHTOOL_GDRVINFO";
-    RP_JSON *answer = rp_probe_query_as(p, "ethtool", rp_interface_real(shown), shown, ask_driver);
-    RP_READ(driver_answer, is, answer);
-    const char *firmware = rp_text_or_empty(is.firmware);
+    RP_JSON *json = rp_probe_query_as(p, "ethtool", rp_interface_real(shown), shown, ask_driver);
+    RP_READ(driver_answer, answer, json);
+    const char *firmware = rp_text_or_empty(answer.firmware);
     rp_put_str(obj, "firmware", *firmware && strcmp(firmware, "N/A") != 0 ? firmware : NULL, source);
 }
 

@@ -202,19 +202,20 @@ static void put_place(struct rp_probe *p, const char *name)
     static const char *const from_mount[] = {"mount_point",        "mounted_part", "filesystem", "options",
                                              "filesystem_options", "source",       "device",     "disks",
                                              "rotational"};
-    RP_JSON *answer = rp_probe_query(p, "place", name, query_filesystem);
-    RP_READ(space_answer, is, answer);
+    RP_JSON *json = rp_probe_query(p, "place", name, query_filesystem);
+    RP_READ(space_answer, answer, json);
     const struct {
         const char *name, *unit;
         int64_t n;
-    } from_call[] = {{"total", "B", is.total}, {"free", "B", is.free}, {"files_free", "files", is.files_free}};
+    } from_call[] = {
+        {"total", "B", answer.total}, {"free", "B", answer.free}, {"files_free", "files", answer.files_free}};
     RP_MOUNTS mounts;
     rp_mounts_read(&mounts, p);
     json_t *obj = json_object();
     char shown[PATH_MAX];
-    if (is.path)
-        rp_hide_path(p, is.path, shown); /* records of older versions show more */
-    const struct rp_mount *m = is.path ? rp_mounts_holding(&mounts, shown) : NULL;
+    if (answer.path)
+        rp_hide_path(p, answer.path, shown); /* records of older versions show more */
+    const struct rp_mount *m = answer.path ? rp_mounts_holding(&mounts, shown) : NULL;
     if (m) {
         const char *const values[] = {m->point, m->root, m->type, m->options, m->super, m->source};
         for (int i = 0; i < 6; i++)

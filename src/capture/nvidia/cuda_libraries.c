@@ -227,26 +227,26 @@ static json_t *ask_libraries(const struct rp_probe *p, const char *arg)
 static void put_library(json_t *all, const json_t *answer)
 {
     static const char places[] = "the loader's directories, CUDA toolkits, Python packages";
-    RP_READ(library_answer, is, answer);
-    const char *from = rp_text_or_empty(is.version_from);
+    RP_READ(library_answer, library, answer);
+    const char *from = rp_text_or_empty(library.version_from);
     char key[80];
-    if (!is.file || strlen(is.file) > 60 || strncmp(is.file, "lib", 3) != 0)
+    if (!library.file || strlen(library.file) > 60 || strncmp(library.file, "lib", 3) != 0)
         return;
-    snprintf(key, sizeof key, "%s", is.file);
+    snprintf(key, sizeof key, "%s", library.file);
     for (int i = 2; json_object_get(all, key); i++) /* further copies, in the order of the search */
-        snprintf(key, sizeof key, "%s#%d", is.file, i);
+        snprintf(key, sizeof key, "%s#%d", library.file, i);
     json_t *obj = json_object();
-    rp_put_str(obj, "path", is.path, places);
-    rp_put_str(obj, "found_by", is.found_by, places);
-    rp_put_str(obj, "version", is.version, *from ? from : "name of the file");
-    rp_put_str(obj, "build_id", is.build_id, "NT_GNU_BUILD_ID of the file");
-    if (is.size != RP_NO_INTEGER)
-        rp_put_int(obj, "size", is.size, "fstat(2)", "B");
+    rp_put_str(obj, "path", library.path, places);
+    rp_put_str(obj, "found_by", library.found_by, places);
+    rp_put_str(obj, "version", library.version, *from ? from : "name of the file");
+    rp_put_str(obj, "build_id", library.build_id, "NT_GNU_BUILD_ID of the file");
+    if (library.size != RP_NO_INTEGER)
+        rp_put_int(obj, "size", library.size, "fstat(2)", "B");
     else
         rp_put_absent(obj, "size", "fstat(2)");
     /* large files are hashed with --digests only; a value that was not captured is not absent */
-    if (is.sha256)
-        rp_put_str(obj, "sha256", is.sha256, "bytes of the file");
+    if (library.sha256)
+        rp_put_str(obj, "sha256", library.sha256, "bytes of the file");
     json_object_set_new(all, key, obj);
 }
 

@@ -113,7 +113,7 @@ static int is_known(const char *name, int partly)
     return 0;
 }
 
-int rp_interface_is_public(const char *name)
+static int interface_is_public(const char *name)
 {
     if (is_known(name, 0))
         return 1;
@@ -142,9 +142,10 @@ static int is_rdma(const char *name, int partly)
     return 0;
 }
 
-int rp_rdma_is_public(const char *name)
+/* "mlx5_0", "rocep3s0"; or the name of an interface that is public */
+static int rdma_is_public(const char *name)
 {
-    return is_rdma(name, 0) || rp_interface_is_public(name);
+    return is_rdma(name, 0) || interface_is_public(name);
 }
 
 static void show_or_hash(const char *salt, const char *name, int is_public, char out[RP_INTERFACE])
@@ -161,12 +162,12 @@ static void show_or_hash(const char *salt, const char *name, int is_public, char
 
 void rp_interface_hide(const char *salt, const char *name, char out[RP_INTERFACE])
 {
-    show_or_hash(salt, name, rp_interface_is_public(name), out);
+    show_or_hash(salt, name, interface_is_public(name), out);
 }
 
 void rp_rdma_hide(const char *salt, const char *name, char out[RP_INTERFACE])
 {
-    show_or_hash(salt, name, rp_rdma_is_public(name), out);
+    show_or_hash(salt, name, rdma_is_public(name), out);
 }
 
 static void show_name(const struct rp_probe *p, const char *name, int is_public, char out[RP_INTERFACE])
@@ -179,12 +180,12 @@ static void show_name(const struct rp_probe *p, const char *name, int is_public,
 
 void rp_interface_show(const struct rp_probe *p, const char *name, char out[RP_INTERFACE])
 {
-    show_name(p, name, rp_interface_is_public(name), out);
+    show_name(p, name, interface_is_public(name), out);
 }
 
 void rp_rdma_show(const struct rp_probe *p, const char *name, char out[RP_INTERFACE])
 {
-    show_name(p, name, rp_rdma_is_public(name), out);
+    show_name(p, name, rdma_is_public(name), out);
 }
 
 /* ---- directories and files ---- */
@@ -323,7 +324,7 @@ int rp_variable_lists_interfaces(const char *name)
 static int is_public_word(const char *word)
 {
     static const char *const words[] = {"all", "none", "any", "auto", "en", "ib", "wl"};
-    if (!word[strspn(word, "0123456789")] || RP_IS_IN(words, word, strlen(word)) || rp_interface_is_public(word) ||
+    if (!word[strspn(word, "0123456789")] || RP_IS_IN(words, word, strlen(word)) || interface_is_public(word) ||
         is_known(word, 1))
         return 1;
     return is_rdma(word, 1);

@@ -16,8 +16,6 @@
 
 #define RP_INTERFACE 64 /* bytes of a name that is shown, with its NUL */
 
-int rp_interface_is_public(const char *name);
-int rp_rdma_is_public(const char *name); /* "mlx5_0", "rocep3s0"; or the name of an interface that is public */
 /* The form for a record, whatever the options say; out is not `name`. A hidden RDMA device has the form of a hidden
  * interface: settings name both in one list. */
 void rp_interface_hide(const char *salt, const char *name, char out[RP_INTERFACE]);

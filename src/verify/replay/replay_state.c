@@ -92,8 +92,9 @@ static int check_init_facts(const struct rp_facts *run, const json_t *found, con
 {
     const char *name;
     json_t *value;
-    RP_READ(init_facts, is, found);
-    RP_JSON *here = rp_object_json(&is, &rp_type_init_facts), *was = rp_object_json(run->init, &rp_type_init_facts);
+    RP_READ(init_facts, of_file, found);
+    RP_JSON *here = rp_object_json(&of_file, &rp_type_init_facts);
+    RP_JSON *was = rp_object_json(run->init, &rp_type_init_facts);
     json_object_foreach(here, name, value)
         if (!json_equal(value, json_object_get(was, name)))
             return rp_fail(err, RP_MISMATCH, "facts.json: init/%s is not that of '%s'", name, init);
@@ -110,14 +111,14 @@ int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t 
     if (rp_recipe_from_json(&r, run->recipe, err) < 0)
         return -1;
     int failed = rp_checkpoint_check(init, &r, &found, err) < 0;
-    RP_READ(init_facts, is, found);
-    if (!failed && first > 0 && !is.optimizer_state)
+    RP_READ(init_facts, of_file, found);
+    if (!failed && first > 0 && !of_file.optimizer_state)
         failed = rp_fail(err, RP_MISMATCH, "'%s' has no optimizer state, and cannot be the state before step %" PRId64,
                          init, first) < 0;
-    if (!failed && first > 0 && is.steps != first &&
+    if (!failed && first > 0 && of_file.steps != first &&
         !(from_file && *from_file)) /* whose steps before the run count, too */
         failed = rp_fail(err, RP_MISMATCH, "'%s' is a state after %" PRId64 " step%s, not the one before step %" PRId64,
-                         init, is.steps, rp_s(is.steps), first) < 0;
+                         init, of_file.steps, rp_s(of_file.steps), first) < 0;
     if (!failed && first == 0 && from_file && *from_file && run->init)
         failed = check_init_facts(run, found, init, err) < 0;
     json_decref(found);
