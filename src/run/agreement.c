@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "capture/env_diff.h"
 #include "capture/value.h"
+#include "ops/functions.h"
 #include "run/derive.h"
 
 #include <inttypes.h>
@@ -44,13 +45,6 @@ static struct rp_bit_difference *floats_differ(int64_t step, const char *quantit
     return difference(step, quantity, first, here);
 }
 
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* The first difference of two records, in the order of computation; NULL: they have the same bits. */
 static struct rp_bit_difference *new_difference(const struct rp_records *as, const struct rp_step_record *a,
                                                 const struct rp_records *bs, const struct rp_step_record *b)
@@ -65,15 +59,15 @@ static struct rp_bit_difference *new_difference(const struct rp_records *as, con
     }
     for (int i = 0; i < as->part.n && a->step >= 0; i++) {
         int k = rp_step_name_index(&bs->part, as->part.name[i]);
-        if (k >= 0 && bits_of(rp_record_loss_parts(as, a)[i]) != bits_of(rp_record_loss_parts(bs, b)[k]))
+        if (k >= 0 && r_bits(rp_record_loss_parts(as, a)[i]) != r_bits(rp_record_loss_parts(bs, b)[k]))
             return floats_differ(a->step, as->part.name[i], rp_record_loss_parts(as, a)[i],
                                  rp_record_loss_parts(bs, b)[k]);
     }
     if (a->scale && b->scale && a->scale != b->scale)
         return floats_differ(a->step, "loss_scale", rp_record_loss_scale(a), rp_record_loss_scale(b));
-    if (a->step >= 0 && bits_of(a->loss) != bits_of(b->loss))
+    if (a->step >= 0 && r_bits(a->loss) != r_bits(b->loss))
         return floats_differ(a->step, "loss", a->loss, b->loss);
-    if (a->step >= 0 && bits_of(a->grad_norm) != bits_of(b->grad_norm))
+    if (a->step >= 0 && r_bits(a->grad_norm) != r_bits(b->grad_norm))
         return floats_differ(a->step, "grad_norm", a->grad_norm, b->grad_norm);
     rp_record_root(first, as, a);
     rp_record_root(here, bs, b);

@@ -11,6 +11,7 @@
 #pragma once
 
 #define RP_STORED_TYPE float
+#include "ops/functions.h"
 #include "ops/low.h"
 #include "tests/cuda/gpu.h"
 #include "tests/ops/define.h"
@@ -44,19 +45,6 @@ FAMILY const struct rp_arithmetic *arithmetic(void)
     return rp_arithmetic_of(dev->numerics);
 }
 
-FAMILY uint32_t bits_of(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-FAMILY float float_of(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
 /* Numbers of both signs over a few octaves, some of them zero or subnormal; or none that is ordinary. */
 FAMILY float draw(int kind)
 {
@@ -81,8 +69,8 @@ FAMILY void fill(struct matrix *x, size_t n, int f32, int kind)
     struct rp_err e = {0};
     for (size_t i = 0; i < n; i++) {
         const float v = draw(kind);
-        const uint16_t low = rp_low_of(arithmetic()->format, bits_of(v));
-        x->value[i] = f32 ? v : float_of(rp_low_value(arithmetic()->format, low));
+        const uint16_t low = rp_low_of(arithmetic()->format, r_bits(v));
+        x->value[i] = f32 ? v : r_float(rp_low_value(arithmetic()->format, low));
         if (f32)
             ((float *)x->here)[i] = v;
         else
@@ -99,7 +87,7 @@ FAMILY void *moved(const struct matrix *x, size_t numbers, int f32)
 /* What is there as the reference's numbers are, or any NaN for a NaN. */
 FAMILY int is_same(const struct matrix *x, size_t i, int f32)
 {
-    const uint32_t expected = bits_of(x->value[i]);
+    const uint32_t expected = r_bits(x->value[i]);
     const uint32_t got =
         f32 ? ((const uint32_t *)x->here)[i] : rp_low_value(arithmetic()->format, ((const uint16_t *)x->here)[i]);
     return got == expected || ((got & 0x7fffffff) > 0x7f800000 && (expected & 0x7fffffff) > 0x7f800000);
@@ -125,7 +113,7 @@ FAMILY double fetched(const struct matrix *x, size_t i, int f32)
 {
     if (f32)
         return (double)((const float *)x->here)[i];
-    return (double)float_of(rp_low_value(arithmetic()->format, ((const uint16_t *)x->here)[i]));
+    return (double)r_float(rp_low_value(arithmetic()->format, ((const uint16_t *)x->here)[i]));
 }
 
 FAMILY void take(struct matrix *const *all, int n)

@@ -1,6 +1,7 @@
 /* mma.sync, ldmatrix and conversions to 16 bits, each by itself: by the shim's built-ins and as PTX, against tables of
  * the fragments, and products whose result tells the arithmetic of one family of GPUs from another's.
  * shims: ptx checked */
+#include "ops/functions.h"
 #include "tests/cuda/matrix_tables.h"
 #include "tests/unit/tap.h"
 
@@ -151,23 +152,10 @@ static void text_of_product(char *text, size_t size, int form, int layout, int i
     snprintf(text + n, size - (size_t)n, "ret;\n}\n");
 }
 
-static float value_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* A number of few bits. */
 static uint16_t low(float x, int is_bf16)
 {
-    const uint32_t b = bits_of(x), e = b >> 23 & 255;
+    const uint32_t b = r_bits(x), e = b >> 23 & 255;
     return is_bf16 ? (uint16_t)(b >> 16)
                    : (uint16_t)(b >> 31 << 15 | (x != 0 ? (e - 112) << 10 | (b >> 13 & 1023) : 0));
 }
@@ -209,7 +197,7 @@ static void compare_places(int form, int layout, int is_bf16, int capability)
         for (int i = 0; i < rows; i++)
             for (int j = 0; j < 8; j++) {
                 const int place = c_place(form, i, j);
-                in[(6 + place % 10) * LANES + place / 10 + 4 * q] = bits_of((float)c[q][i][j]);
+                in[(6 + place % 10) * LANES + place / 10 + 4 * q] = r_bits((float)c[q][i][j]);
             }
     }
     multiply(form, layout, is_bf16, capability, in, out);
@@ -220,7 +208,7 @@ static void compare_places(int form, int layout, int is_bf16, int capability)
                 for (int k = 0; k < k_steps; k++)
                     sum += a[q][i][k] * b[q][k][j];
                 const int place = c_place(form, i, j);
-                differ += value_of(out[place % 10 * LANES + place / 10 + 4 * q]) != (float)sum;
+                differ += r_float(out[place % 10 * LANES + place / 10 + 4 * q]) != (float)sum;
             }
     CHECK(differ == 0, "%s on %d, layout %d, %s: %d elements differ", forms[form].name, capability, layout,
           is_bf16 ? "bf16" : "fp16", differ);
@@ -244,9 +232,9 @@ static float dot(int form, int capability, const float *x, const float *y, float
         put_half(in, a_place(form, 0, 0, k), 0, low(x[k], 0));
         put_half(in + 4 * LANES, b_place(form, 0, k, 0), 0, low(y[k], 0));
     }
-    in[(6 + place % 10) * LANES + place / 10] = bits_of(c);
+    in[(6 + place % 10) * LANES + place / 10] = r_bits(c);
     multiply(form, 0, 0, capability, in, out);
-    return value_of(out[place % 10 * LANES + place / 10]);
+    return r_float(out[place % 10 * LANES + place / 10]);
 }
 
 /* Where a family keeps one bit more or less, adds eight products at once or sixteen, one of these is another number. */
@@ -347,7 +335,7 @@ TEST(conversions_round_to_nearest_and_pack_the_first_above)
         SKIP("the shim has no such instructions of its own");
     for (int i = 0; i < COUNT(cases); i++) {
         char text[2048];
-        uint32_t in[WORDS] = {bits_of(cases[i].a), bits_of(cases[i].b)}, out[2] = {0};
+        uint32_t in[WORDS] = {r_bits(cases[i].a), r_bits(cases[i].b)}, out[2] = {0};
         const int is_pair = strstr(cases[i].op, "x2") != NULL;
         snprintf(text, sizeof text,
                  "//\n.version 8.8\n.target sm_80\n.address_size 64\n.visible .entry rp_case(.param .align 8 .b8 "
@@ -365,7 +353,7 @@ TEST(conversions_round_to_nearest_and_pack_the_first_above)
         run("rp_case", text, 80, 0, in, out, sizeof out);
         CHECK(out[0] == cases[i].expected, "%s of %a and %a: %#x", cases[i].op, (double)cases[i].a, (double)cases[i].b,
               out[0]);
-        const float read = value_of(out[1]), error = read - cases[i].a;
+        const float read = r_float(out[1]), error = read - cases[i].a;
         CHECK(is_pair || read > 65504 || (error < 0 ? -error : error) <= 0x1p-8f, "%s of %a: reads %a", cases[i].op,
               (double)cases[i].a, (double)read);
     }

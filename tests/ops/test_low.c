@@ -1,29 +1,16 @@
 /* Rounding to fp16 and bf16, src/ops/low.h: every 16-bit number, and the neighbours in fp32 of every border between
  * two. The compiler's conversions (F16C's where the CPU has it) are another definition of fp16; of bf16, fp32 is cut
  * in half. */
+#include "ops/functions.h"
 #include "ops/low.h"
 #include "tests/unit/tap.h"
-
-static uint32_t bits_of(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static float float_of(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 static uint16_t other_rounding(enum rp_tc_format format, uint32_t x)
 {
     if ((x & 0x7fffffff) > 0x7f800000)
         return 0x7fff;
     if (format == RP_TC_FP16) {
-        const _Float16 half = (_Float16)float_of(x);
+        const _Float16 half = (_Float16)r_float(x);
         uint16_t u;
         memcpy(&u, &half, sizeof u);
         return u;
@@ -37,7 +24,7 @@ static uint32_t other_value(enum rp_tc_format format, uint16_t x)
     if (format == RP_TC_BF16)
         return (uint32_t)x << 16;
     memcpy(&half, &x, sizeof half);
-    return bits_of((float)half);
+    return r_bits((float)half);
 }
 
 static int is_nan(enum rp_tc_format format, uint16_t x)
@@ -74,10 +61,10 @@ TEST(rounding_changes_half_way_and_there_to_even)
             /* of the largest number, the next one would be twice the power of two below it */
             const double next = size + 1 == inf
                                     ? (format == RP_TC_FP16 ? 0x1p16 : 0x1p128)
-                                    : float_of(rp_low_value((enum rp_tc_format)format, (uint16_t)(size + 1)));
-            const double middle = ((double)float_of(low & 0x7fffffff) + next) / 2;
-            const uint32_t half = bits_of((float)middle) | (low & 0x80000000);
-            if ((double)float_of(half & 0x7fffffff) != middle)
+                                    : r_float(rp_low_value((enum rp_tc_format)format, (uint16_t)(size + 1)));
+            const double middle = ((double)r_float(low & 0x7fffffff) + next) / 2;
+            const uint32_t half = r_bits((float)middle) | (low & 0x80000000);
+            if ((double)r_float(half & 0x7fffffff) != middle)
                 continue; /* between two subnormal numbers of fp32 */
             const uint32_t even = x & 1 ? x + 1 : x;
             CHECK(rp_low_of((enum rp_tc_format)format, half - 1) == x &&
