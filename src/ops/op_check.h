@@ -28,32 +28,38 @@ struct rp_op_shape {
 
 /* Each operation uses some of these; bits have another meaning for another operation. */
 enum rp_variant {
-    /* gemm, copy_columns; if sizes are */
-    /* gemm: the pitch of c is odd all the same */
-    /* attention, without key_mask; causal: first_key */
-    /* residual_layernorm_forward: z, over residual in place */
-    /* layernorm_backward, the first and last without dropout */
-    /* dropout: the first decision is at the threshold: kept */
-    /* row_sums; groups of 1, but 70 in every 97th */
+    /* gemm and copy_columns; ALIGNED: if the sizes are; ODD_C: gemm, the pitch of c is odd all the same */
     RP_VARIANT_TA = 1, RP_VARIANT_TB = 2, RP_VARIANT_BIAS = 4, RP_VARIANT_ADD = 8, RP_VARIANT_ALIGNED = 16,
     RP_VARIANT_ODD_C = 32,
-    RP_VARIANT_KEY_HOLES = 1, RP_VARIANT_SHORT_SAMPLES = 2, RP_VARIANT_NO_LAST_GRADIENTS = 4, /* attention */
+    /* attention; CAUSAL: without key_mask; DOCUMENTS: causal with first_key */
+    RP_VARIANT_KEY_HOLES = 1, RP_VARIANT_SHORT_SAMPLES = 2, RP_VARIANT_NO_LAST_GRADIENTS = 4,
     RP_VARIANT_CAUSAL = 8, RP_VARIANT_DOCUMENTS = 16,
-    RP_VARIANT_NO_TYPES = 1, RP_VARIANT_POSITION_IDS = 2,                      /* embed_forward */
+    /* embed_forward */
+    RP_VARIANT_NO_TYPES = 1, RP_VARIANT_POSITION_IDS = 2,
+    /* residual_layernorm_forward: z, over residual in place */
     RP_VARIANT_KEEP_SUM = 1,
+    /* layernorm_backward; NO_DX and NO_DROP: without dropout; ADD_GRADIENT: add; ADD_OVER: dz == add */
     RP_VARIANT_NO_DX = 1, RP_VARIANT_NO_DBIAS = 2, RP_VARIANT_NO_DROP = 4,
-    RP_VARIANT_ADD_GRADIENT = 16, RP_VARIANT_ADD_OVER = 32,                    /* layernorm_backward: add; dz == add */
+    RP_VARIANT_ADD_GRADIENT = 16, RP_VARIANT_ADD_OVER = 32,
+    /* dropout: the first decision is at the threshold: kept */
     RP_VARIANT_AT_THRESHOLD = 8,
+    /* row_sums; SINGLES: groups of 1, but 70 in every 97th */
     RP_VARIANT_ONE_GROUP = 1, RP_VARIANT_ADD_ROWS = 2, RP_VARIANT_SINGLES = 4,
-    RP_VARIANT_BIAS_CORRECTION = 1, RP_VARIANT_DECAY = 2,                      /* adam_update, lamb_direction */
-    RP_VARIANT_NO_WEIGHT_SUM = 1, RP_VARIANT_NO_UPDATE_SUM = 2,                /* lamb_apply: the sum is 0 */
-    RP_VARIANT_NO_MEAN = 1, RP_VARIANT_ADDED = 2,                              /* conv_forward; conv_dgrad */
-    /* batchnorm_*; the last two: no y; y == add */
-    /* evidence: some NaN and infinities among the values */
+    /* adam_update, lamb_direction; DECAY: sgd_update and lars_update, too */
+    RP_VARIANT_BIAS_CORRECTION = 1, RP_VARIANT_DECAY = 2,
+    /* lamb_apply: the sum is 0 */
+    RP_VARIANT_NO_WEIGHT_SUM = 1, RP_VARIANT_NO_UPDATE_SUM = 2,
+    /* conv_forward; conv_dgrad */
+    RP_VARIANT_NO_MEAN = 1, RP_VARIANT_ADDED = 2,
+    /* batchnorm_*; STATISTICS: no y; OVER_ADDED: y == add */
     RP_VARIANT_RELU = 1, RP_VARIANT_ADD_INPUT = 2, RP_VARIANT_STATISTICS = 4, RP_VARIANT_OVER_ADDED = 8,
-    RP_VARIANT_NESTEROV = 1, RP_VARIANT_ADAPT = 4,                             /* sgd_update, lars_update */
-    RP_VARIANT_WHOLE_NORMAL = 1,                                               /* init_normal: not truncated */
-    RP_VARIANT_DIVIDED = 1,                                                    /* perturb: of a part of a tensor */
+    /* sgd_update, lars_update */
+    RP_VARIANT_NESTEROV = 1, RP_VARIANT_ADAPT = 4,
+    /* init_normal: not truncated */
+    RP_VARIANT_WHOLE_NORMAL = 1,
+    /* perturb: of a part of a tensor */
+    RP_VARIANT_DIVIDED = 1,
+    /* evidence: some NaN and infinities among the values */
     RP_VARIANT_NONFINITE = 1,
 };
 

@@ -13,8 +13,8 @@
 
 enum rp_program_way {
     /* a sealed memfd: nothing is written. Not with vm.memfd_noexec=2, nor where seccomp forbids it */
-    /* STORE/NAME-<sha256>, written once, 0700, compared at every use. Not on a file system mounted noexec */
     RP_PROGRAM_MEMORY,
+    /* STORE/NAME-<sha256>, written once, 0700, compared at every use. Not on a file system mounted noexec */
     RP_PROGRAM_FILE,
     RP_PROGRAM_WAYS
 };

@@ -110,8 +110,7 @@ enum rp_namespace rp_namespace_of(const struct rp_probe *p, const char *name, st
     while (k < NAMESPACES - 1 && strcmp(first[k].name, name) != 0)
         k++;
     rp_link_read(t, p, paths[k]);
-    /* every network has this one, */
-    /* the first, that */
+    /* every network namespace has somaxconn, only the first one netdev_max_backlog */
     if (strcmp(name, "net") == 0 && rp_probe_exists(p, "/proc/sys/net/core/somaxconn"))
         return rp_probe_exists(p, "/proc/sys/net/core/netdev_max_backlog") ? RP_NAMESPACE_HOST : RP_NAMESPACE_OWN;
     const char *number = t->state == RP_STATE_OK ? strchr(t->bytes.data, '[') : NULL;
