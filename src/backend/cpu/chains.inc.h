@@ -246,26 +246,30 @@ RP_LANE void tile(struct ahead *ahead, const int height, const int vectors, cons
         tile_store(s, height, vectors, c, ldc, rows, cols);
 }
 
+/* tile() with `vectors` as a constant, 1 to TILE_VECTORS. */
 RP_LANE void tile_of(struct ahead *ahead, const int height, long vectors, const struct product *p, const int across,
                      long i0, long j0)
 {
+    switch (vectors) {
 #if TILE_VECTORS > 3
-    if (vectors == 4)
+    case 4:
         tile(ahead, height, 4, p, across, i0, j0);
-    else
+        break;
 #endif
 #if TILE_VECTORS > 2
-        if (vectors == 3)
+    case 3:
         tile(ahead, height, 3, p, across, i0, j0);
-    else
+        break;
 #endif
-        if (vectors == 2)
+    case 2:
         tile(ahead, height, 2, p, across, i0, j0);
-    else
+        break;
+    default:
         tile(ahead, height, 1, p, across, i0, j0);
+    }
 }
 
-/* Of the next tile: blocks of 32 and 128 rows, which 6 does not divide, end with two tiles of 4. */
+/* Rows of the next tile: blocks of 32 and 128 rows, which 6 does not divide, end with two tiles of 4. */
 static long tile_rows(long left)
 {
     return left <= SHORT_ROWS || (left > TILE_ROWS && left <= 2 * SHORT_ROWS) ? SHORT_ROWS : TILE_ROWS;
