@@ -37,7 +37,7 @@ static int has_shape(const char *text, size_t n, const char *shape)
     return n == strlen(shape);
 }
 
-/* Of digits that has_shape() saw. */
+/* The number of two digits, which has_shape() has seen. */
 static int two_digits(const char *digits)
 {
     return (digits[0] - '0') * 10 + digits[1] - '0';

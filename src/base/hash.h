@@ -24,7 +24,7 @@ void rp_sha256_final_hex(struct rp_sha256 *h, char out[RP_SHA256_HEX]);
 void rp_sha256_bytes(unsigned char out[RP_SHA256_SIZE], const void *data, size_t size);
 void rp_sha256_hex(char out[RP_SHA256_HEX], const void *data, size_t size);
 uint64_t rp_sha256_word(const void *data, size_t size); /* the first 8 bytes, big-endian */
-/* Of the file from its beginning, wherever the descriptor's offset is; name: in messages. */
+/* The digest of the file from its beginning, wherever the descriptor's offset is; name: in messages. */
 int rp_sha256_fd(char out[RP_SHA256_HEX], int fd, const char *name, uint64_t *size /* or NULL */,
                  struct rp_err *err) rp_must_check;
 int rp_sha256_file(char out[RP_SHA256_HEX], const char *path, uint64_t *size /* or NULL */,

@@ -37,6 +37,6 @@ double rp_isa_most_flops(void); /* of any row */
 
 /* The name of an Arm processor (arm_parts.def); NULL: this program does not know it. */
 const char *rp_arm_name(unsigned long implementer, unsigned long part);
-/* Of a machine with several kinds of them, "Cortex-A725 + Cortex-X925" in the order of its processors: names is "" at
- * first, and each processor is added once. One without a name adds nothing. */
+/* Adds a processor to the names of a machine's kinds, "Cortex-A725 + Cortex-X925" in the order of its processors: names
+ * is "" at first, and each kind is added once. One without a name adds nothing. */
 void rp_arm_names_add(char names[128], unsigned long implementer, unsigned long part);

@@ -20,7 +20,7 @@ const char *rp_schema_text(const char *name, size_t *size);
 struct rp_schema;
 /* one of those; not to be freed */
 const struct rp_schema *rp_schema_load(const char *name, struct rp_err *err) rp_must_check;
-/* Of any schema document, which is kept and must not change; RP_BUG: it uses a keyword that is not supported. */
+/* Compiles any schema document, which is kept and must not change; RP_BUG: it uses a keyword that is not supported. */
 struct rp_schema *rp_schema_new(const json_t *schema, struct rp_err *err) rp_must_check;
 void rp_schema_free(struct rp_schema *s); /* NULL is fine */
 /* RP_MALFORMED with `what` and the path of the value: "run.json: /results/windows/0/seconds is not a number" */

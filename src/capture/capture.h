@@ -41,7 +41,7 @@ int rp_capture_select(struct rp_capture_opts *o, const char *list, struct rp_err
  * describes it. A hidden text is "sha256:" and the hex SHA-256 of salt, NUL, name of the value ("host.hostname"), NUL,
  * text: its owner can prove it later. The salt is public, so a guess can be tested by anybody. */
 json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err) rp_must_check;
-/* Of a document's "probes": the i-th file system that values come from ("/proc", "/sys", ...; NULL after the last), and
+/* The i-th file system that values of a document's "probes" come from ("/proc", "/sys", ...; NULL after the last), and
  * how many are denied because nothing is mounted there. */
 const char *rp_capture_unseen(const json_t *probes, int i, int *values);
 /* The page for people, 80 columns wide: what doctor.h warns of, then what is known, one fact a line. */

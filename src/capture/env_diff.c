@@ -101,7 +101,7 @@ static int is_same_set(const json_t *a, const json_t *b)
     return same == n;
 }
 
-/* Of the topology's matrix: the place in the list is a column. Other lists are sets of words. */
+/* In the topology's matrix the place in a list is a column. Other lists are sets of words. */
 static int is_ordered(const struct compare_walk *w)
 {
     static const char matrix[] = "topology\x1f" /* RP_FIELD_SEPARATOR */
@@ -175,7 +175,7 @@ static char *word_of(const json_t *list, size_t i)
     return rp_strdup(text ? text : "");
 }
 
-/* Of two rows of the matrix with the same columns: which cells differ. */
+/* Which cells differ in two rows of the matrix with the same columns. */
 static void add_cells(struct rp_difference *d, const struct compare_walk *w, const json_t *x, const json_t *y)
 {
     const size_t n = json_array_size(x);

@@ -84,13 +84,13 @@ int rp_cli_main(int argc, char **argv); /* returns the exit status */
 #define RP_ERROR_SCHEMA "repro-error/1"
 void rp_cli_print_error(const struct rp_cli *cli, const struct rp_err *err);
 json_t *rp_cli_error_json(const struct rp_err *err); /* what "error" has */
-/* Of a command's document: "repro-key-show-output/1". */
+/* The id of a command's document: "repro-key-show-output/1". */
 const char *rp_cli_output_id(char out[80], const char *command);
 /* Takes a command's document as its result and, without --json, prints it by a template (report/template.h). */
 void rp_cli_return(struct rp_cli *cli, json_t *document, const char *template);
 /* RP_UNAVAILABLE if the stack that is allowed here would overflow, which ends a process without a message. */
 int rp_cli_check_stack(struct rp_err *err) rp_must_check;
-/* Of two bundles' errors, whether the status of the first is the worse news. */
+/* Whether the exit status of the first of two bundles' errors is the worse news. */
 int rp_cli_is_worse(enum rp_code code, enum rp_code than);
 /* What a command made, as the last line of its text, for scripts: as it is, also where it is not UTF-8. */
 void rp_cli_print_path(const struct rp_cli *cli, const char *path);

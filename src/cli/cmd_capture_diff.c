@@ -250,7 +250,7 @@ static int count_important(const struct rp_difference *list, int64_t n)
     return important;
 }
 
-/* Of high or medium impact, and not compared. */
+/* How many values of high or medium impact were not compared. */
 static int count_not_compared(const struct rp_capture_comparison *c)
 {
     int n = count_important(c->one_side, c->one_side_n) + count_important(c->not_comparable, c->not_comparable_n);

@@ -136,7 +136,7 @@ static void time_by_peak(struct estimate_session *s)
                                          flops / (s->machine.flops * rp_share_of_peak.low)};
 }
 
-/* Of a verified run of one rank with the same model and batch; its interval is the range. */
+/* The step time of a verified run of one rank with the same model and batch; its interval is the range. */
 static int time_by_bundle(struct estimate_session *s, const char *path, struct rp_err *err)
 {
     RP_VERIFICATION v = {0};

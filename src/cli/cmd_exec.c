@@ -234,7 +234,7 @@ static int load_key(struct exec *x, struct rp_err *err)
     return 0;
 }
 
-/* Of a process that joins others the GPUs are known by then. */
+/* A process that joins others knows the GPUs by then. */
 static void find_gpus(struct exec *x)
 {
     if (x->job.several)

@@ -394,7 +394,7 @@ static void complete_document(json_t *document, const char *bundle, const struct
     json_object_set_new(document, "program", program_json());
 }
 
-/* Of several bundles, the last line: how many have each verdict, and which ones are not fine. */
+/* The last line for several bundles: how many have each verdict, and which ones are not fine. */
 static void print_tally(const json_t *list)
 {
     RP_BUF text = {0};

@@ -64,7 +64,7 @@ static void put_keys(struct rp_buf *out)
         rp_buf_printf(out, " %s=", k[i].name);
 }
 
-/* Of values that are names of a list. */
+/* Words of values that are names of a list. */
 static void value_words(struct rp_buf *out, const struct rp_opt *o)
 {
     if ((strcmp(o->name, "set") == 0 && strcmp(o->arg, "KEY=VALUE") == 0) || strcmp(o->name, "scan") == 0)

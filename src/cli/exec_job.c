@@ -349,7 +349,7 @@ static int stop_all(struct exec *x)
     return failed;
 }
 
-/* Of the thread: the command gets SIGTERM once it is there, and SIGKILL when it does not end. */
+/* By the listening thread: the command gets SIGTERM once it is there, and SIGKILL when it does not end. */
 static void stop_command(int stop)
 {
     if (stop && !listener.stop_ns)

@@ -131,8 +131,8 @@ void rp_man_page(struct rp_buf *out)
     put_ends(out);
 }
 
-/* Of a command, and of the subcommands of a group. Its examples, the last part of `details`, are a section of their
- * own. */
+/* The sections of a command, and of the subcommands of a group. Its examples, the last part of `details`, are a section
+ * of their own. */
 static void put_sections(struct rp_buf *out, const struct rp_command *c)
 {
     static const char begin[] = "Examples:\n";

@@ -167,7 +167,8 @@ static int parse_short_options(struct parser *p, char **argv, int *i, int argc, 
     return 0;
 }
 
-/* Of "A [B]" 1 to 2, of "A B..." 2 or more, of "A [B...]" and "-- A [B...]" 1 or more, of "A | --option" 0 or 1. */
+/* How many operands: "A [B]" 1 to 2, "A B..." 2 or more, "A [B...]" and "-- A [B...]" 1 or more, "A | --option" 0 or
+ * 1. */
 static void count_operands(const char *operands, int *least, int *most)
 {
     *least = *most = 0;

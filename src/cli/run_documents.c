@@ -59,7 +59,7 @@ static int node_count(const struct rp_run_session *r)
     return r->hosts > 1 ? r->hosts : 1; /* 0: no job of several processes */
 }
 
-/* Of every node: captures, and what hwloc saw. */
+/* Adds the captures of every node, and what hwloc saw there. */
 static int add_nodes(const struct rp_run_session *r, const struct rp_captures *node, struct rp_bundle *b,
                      struct rp_err *err)
 {

@@ -47,7 +47,7 @@ static void add_rate(json_t *row, const char *rate, const char *share, double wo
         json_object_set_new(row, share, json_real(work / seconds / best));
 }
 
-/* Of one step. Products are compared with the fastest product, all others with copies. */
+/* The row of an operation, for one step. Products are compared with the fastest product, all others with copies. */
 static json_t *row_json(const struct rp_operation_times *t, const struct rp_profile *p,
                         const struct rp_ceiling_rates *best)
 {

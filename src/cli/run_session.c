@@ -425,7 +425,7 @@ static int join_job(struct rp_run_session *r, struct rp_err *err)
     return 0;
 }
 
-/* Of a process that does not lead. */
+/* What a process does that does not lead. */
 static int follow_job(struct rp_run_session *r, struct rp_err *err)
 {
     const struct rp_joining_place *p = r->joining.place;

@@ -80,7 +80,7 @@ struct rp_comm_ops {
 /* rp_comm.lost: another rank, but which one is unknown. */
 #define RP_LOST_SOME (-2)
 
-/* Of all exchanges so far. */
+/* Counts of all exchanges so far. */
 struct rp_comm_count {
     uint64_t sent_bytes, received_bytes; /* counted by rp_comm_exchange() */
     uint64_t sent_in[RP_GROUPS];         /* by group: their sum is sent_bytes */

@@ -97,7 +97,7 @@ struct mesh_exchange {
     int blamed;             /* another rank reports that this one is gone: the failure is not its own */
 };
 
-/* Of a rank, for messages: "rank 3 (10.0.0.1:4000)". */
+/* The name of a rank in messages: "rank 3 (10.0.0.1:4000)". */
 const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96]);
 
 /* Moves bytes of the transfers of both directions. 1: some moved; 0: none; -1: a failure, with its x->cause. */

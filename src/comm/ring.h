@@ -48,7 +48,7 @@ struct rp_rings {
     struct rp_ring in, out;
 };
 
-/* Of this process's namespace of process ids: those with the same number can share a RP_RING_MEMFD. 0: not known. */
+/* This process's namespace of process ids: those with the same number can share a RP_RING_MEMFD. 0: not known. */
 uint64_t rp_ring_namespace(void);
 /* ring_bytes: of each of both rings, a power of two from RP_RING_LEAST to RP_RING_MOST. RP_UNAVAILABLE: memory cannot
  * be shared so. */

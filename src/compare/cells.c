@@ -163,7 +163,7 @@ static char *against_of(const struct rp_line *c)
     return entry.devices > 0 ? rp_asprintf("%lld", (long long)entry.base + 1) : NULL;
 }
 
-/* Of a step over all devices, and how it follows their number. */
+/* The batch of a step over all devices, and how it follows their number. */
 static char *global_batch_scaling_of(const struct rp_line *c)
 {
     RP_READ(scaling_entry, entry, c->entry);
@@ -205,7 +205,7 @@ static char *gravest_of(const struct rp_line *c)
     return rp_asprintf("%s: %.24s%s", compared.confounders[0].effect, compared.confounders[0].name, more);
 }
 
-/* Of a bundle its file: many have the same framework. */
+/* A bundle is titled by its file: many have the same framework. */
 static char *title_of(const struct rp_result *row)
 {
     const int is_bundle = row->source.kind == RP_RESULT_BUNDLE || row->source.kind == RP_RESULT_COMMAND;

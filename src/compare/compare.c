@@ -37,8 +37,8 @@ static const struct confounder {
 
 static const char *const kind_names[] = {"work", "setting", "method", "machine"};
 static const char *const effect_names[] = {"small", "moderate", "large"};
-/* Of the distance of two results: one large effect is further than any number of smaller ones. A value that is unknown
- * may be the same: it counts half. */
+/* What an effect adds to the distance of two results: one large effect is further than any number of smaller ones. A
+ * value that is unknown may be the same: it counts half. */
 static const int effect_distance[] = {1, 30, 1000};
 
 const char *rp_comparable_text(enum rp_comparable verdict)

@@ -87,7 +87,7 @@ static void name_model(char *text, size_t size, const struct rp_result *row, con
         snprintf(text, size, "%.20s of %" PRId64 " parameters", name, row->parameters);
 }
 
-/* Of mixed precision, in which frameworks differ in more than their type. */
+/* In mixed precision frameworks differ in more than their type. */
 static void set_mixed(struct rp_result *row, const struct rp_run *run, const struct rp_recipe *r)
 {
     const struct rp_figures arithmetic = {.numerics = run->figures->numerics};
@@ -379,7 +379,7 @@ static void fill_result(struct rp_result *row, const struct rp_run *run, const s
 
 /* ---- of a command ---- */
 
-/* Of the captures, what the log does not say: which of its processors and GPUs a command used is not known. */
+/* Takes from the captures what the log does not say: which of its processors and GPUs a command used is not known. */
 static void set_machine_of_command(struct rp_result *row, const struct rp_run *run)
 {
     char machine[RP_PLACE_TEXT], text[RP_RESULT_TEXT_MAX + 1];

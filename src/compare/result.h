@@ -101,7 +101,7 @@ int64_t rp_result_ranks(const struct rp_result *row);
 /* The device, and on processors the number of threads of the run: "2 threads of Intel(R) Xeon(R) Processor"; NULL:
  * unknown. */
 char *rp_result_hardware(const struct rp_result *row);
-/* Of a GPT, all of whose sequences are full: tokens per second; NaN: unknown. */
+/* Tokens per second of a GPT, all of whose sequences are full; NaN: unknown. */
 double rp_result_tokens(const struct rp_result *row);
 /* Every sample a group of its own: repeats; copies them. */
 void rp_result_samples(struct rp_result *row, const double *sample, int64_t n);
@@ -123,7 +123,7 @@ struct rp_result_opts {
     const char *trust; /* as of `verify --trust`, or NULL */
     int unverified;
 };
-/* Of a run one row, of a command one for each result of its log; RP_UNAVAILABLE: that has none. */
+/* Adds one row for a run, or one for each result of the log of a command; RP_UNAVAILABLE: it has none. */
 int rp_rows_from_bundle(struct rp_rows *rows, const char *path, const struct rp_result_opts *o,
                         struct rp_err *err) rp_must_check;
 /* The same for a bundle that is verified already, without samples: for the published results on a page. */

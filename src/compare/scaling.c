@@ -18,7 +18,7 @@ static const char *const fixed[] = {
     "optimizer",   "clipping",    "dropout", "accumulation", "device_model",     "tensor_parallel", "pipeline_parallel",
     "micro_batch", "hidden_size", "layers",  "isa"};
 #define FIXED (sizeof fixed / sizeof *fixed)
-/* Of these, what bundles show in a column: the layout of the ranks, and how the work of a step grows with them. */
+/* Those of them that bundles show in a column: the layout of the ranks, and how the work of a step grows with them. */
 static const char *const shown[] = {"batch_mode", "accumulation", "tensor_parallel", "pipeline_parallel",
                                     "micro_batch"};
 

@@ -15,7 +15,7 @@
 #define PAIRS_SHOWN 20   /* results against the first, without --why */
 #define SCALING_SHOWN 20 /* lines of a series, without --why: more are the publishers' own */
 
-/* Of a pair what columns show. */
+/* What columns show of a pair. */
 static json_t *pair_json(const struct rp_pair *pair)
 {
     struct rp_pair brief = *pair;

@@ -250,7 +250,7 @@ static int find_clock(struct log *l, struct rp_err *err)
     return 0;
 }
 
-/* Of a command, whose steps this program did not time, the lines that its own log has: only MLLOG itself names the
+/* The lines of a command are those of its own log: this program did not time its steps, and only MLLOG itself names the
  * submitter and has the time of every event. */
 static int export_command(struct rp_buf *out, const struct rp_export_source *from, struct rp_err *err)
 {

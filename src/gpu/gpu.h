@@ -24,7 +24,7 @@ RP_GPU_PROBES(X)
 /* The device that trains, every 100 ms, by NVML: samples.c. */
 extern const struct rp_sampler rp_gpu_sampler;
 
-/* Of `exec`: PCI addresses of the GPUs that a command with this environment can use; samples of those at `addresses`,
+/* For `exec`: PCI addresses of the GPUs that a command with this environment can use; samples of those at `addresses`,
  * as TELEMETRY frames that also have "device", the index of the address, until this process ends. */
 #define RP_GPU_WATCHED 64
 json_t *rp_gpu_visible(void);

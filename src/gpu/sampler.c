@@ -158,7 +158,7 @@ static void *run_sampler(void *arg)
     return arg;
 }
 
-/* Of the devices that sampler.device has. */
+/* Samples the devices of sampler.device. */
 static void start_thread(int fd)
 {
     pthread_condattr_t monotonic;

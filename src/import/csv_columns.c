@@ -168,7 +168,7 @@ int rp_columns_add(struct rp_columns *c, const char *name, int all)
     return c->n++;
 }
 
-/* Of several columns of one use one counts, unless they are of facts. */
+/* Only one column of each use counts, unless they are of facts. */
 static void choose_columns(struct rp_columns *c)
 {
     for (int i = 1; i < c->n; i++)

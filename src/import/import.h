@@ -45,7 +45,7 @@ struct rp_importer {
     int (*line)(struct rp_import_source *s, void *state, char *line, size_t size, struct rp_err *err);
     int (*end)(struct rp_import_source *s, void *state, struct rp_err *err); /* adds the results of the file */
     void (*fini)(void *state); /* may be NULL */
-    /* Of all files together; may be NULL. */
+    /* After all files together; may be NULL. */
     int (*finish)(struct rp_import *im, struct rp_err *err);
     /* Adds to a row what its runs, one for each file, have together, and to its note. */
     void (*merge)(json_t *row, struct rp_buf *note, const struct rp_imported *const *run, int n);

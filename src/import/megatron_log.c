@@ -106,7 +106,7 @@ static const char *after_iteration(const char *p)
     return end && strncmp(end, " |", 2) == 0 ? end : NULL;
 }
 
-/* Of Megatron: milliseconds, behind which a bar stands, or '/' and a mean of the whole run. */
+/* Megatron's milliseconds, which a bar follows, or '/' and a mean of the whole run. */
 static void read_megatron(struct megatron_step *m, const char *text)
 {
     static const char mark[] = "elapsed time per iteration (ms): ";
@@ -119,7 +119,7 @@ static void read_megatron(struct megatron_step *m, const char *text)
     m->step.rate = rp_printed_real(text, " samples per second: ", " |");
 }
 
-/* Of NeMo; its last value ends with the line. */
+/* NeMo's last value ends with the line. */
 static void read_nemo(const struct rp_import_source *src, struct megatron_step *m, const char *text)
 {
     double v;

@@ -106,8 +106,7 @@ static void block_start(struct mllog *s, double ms, const struct rp_mllog_metada
         misfit(s, line, "a block begins at %.6g, and the one before it ended at %.6g", s->open_count, s->ended_count);
 }
 
-/* Of a block whose ends have the same count, as NeMo logs them: it is that of the block if the steps between them say
- * so. */
+/* NeMo logs the same count at both ends of a block: it is that of the block if the steps between them say so. */
 static double size_of_block(struct mllog *s, double count, double steps, double batch)
 {
     return count > 0 && count == s->open_count && steps > 0 && batch > 0 && steps * batch == count ? count : NAN;

@@ -35,6 +35,6 @@ void rp_mlperf_system(struct rp_imported *d, const struct rp_mlperf_system *s, i
 /* text: the bytes of systems/NAME.json. RP_MALFORMED. */
 int rp_mlperf_add_system(struct rp_import_source *src, const struct rp_buf *text, struct rp_err *err) rp_must_check;
 
-/* Of struct rp_importer. */
+/* finish() and merge() of struct rp_importer. */
 int rp_mlperf_finish(struct rp_import *im, struct rp_err *err) rp_must_check;
 void rp_mlperf_merge(json_t *row, struct rp_buf *note, const struct rp_imported *const *run, int n);

@@ -76,8 +76,8 @@ static int first_of_nodes(struct rp_rendezvous *r, const char *variable, struct 
     return 0;
 }
 
-/* Of release 5: mpirun's host is this one, or that on the command line of this node's daemon, or the one in the name of
- * the job. */
+/* With release 5 mpirun's host is this one, or that on the command line of this node's daemon, or the one in the name
+ * of the job. */
 static void add_prte(struct rp_rendezvous *r, const char *space)
 {
     static const char *const uris[] = {"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21",

@@ -245,7 +245,7 @@ static void note_line(struct before *b, const char *text, size_t size)
     rp_object_fini(&line, &rp_type_ledger_line);
 }
 
-/* Of the runs without an end those whose process still marks them; the others were killed. */
+/* Counts the runs without an end whose process still marks them; the others were killed. */
 static int64_t count_running(const struct before *b, int fd)
 {
     int64_t n = 0;

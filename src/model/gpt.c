@@ -261,7 +261,7 @@ static int prepare(const struct rp_net *net, struct rp_input *input, void *const
 
 /* ---- what documents report of it ---- */
 
-/* Of each pair of a query and a key that it attends to: 4 H forward. */
+/* Attention takes 4 H forward for each pair of a query and a key that it attends to. */
 static double flops(const struct rp_net *net)
 {
     const struct rp_gpt *m = (const struct rp_gpt *)net;

@@ -163,7 +163,7 @@ struct rp_loss_expected {
 };
 struct rp_loss_expected rp_model_expected_loss(const struct rp_recipe *r, int64_t samples);
 
-/* Of lists ended by NULL. */
+/* Lengths of lists that end with NULL. */
 int rp_model_loss_parts(const struct rp_model *m);
 int rp_model_counters(const struct rp_model *m);
 

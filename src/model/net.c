@@ -158,8 +158,8 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err)
     return 0;
 }
 
-/* Of the tensors that are whole on every tensor-parallel rank: those are the same there, so that all ranks stop at the
- * same layer. */
+/* Looks at the tensors that are whole on every tensor-parallel rank: those are the same there, so that all ranks stop
+ * at the same layer. */
 void rp_net_watch_overflow(struct rp_net *m, int layer)
 {
     const struct rp_tensors *l = &m->tensors[RP_WEIGHT];

@@ -546,7 +546,7 @@ static void give_back(const struct ctx *c, const struct tensor *t)
             free(t->side[k]);
 }
 
-/* Of the device of side k. */
+/* What the device of side k did wrong, if anything. */
 static int result_of(const struct ctx *c, int k, enum rp_op op, struct rp_err *err)
 {
     if (c->failed.code != RP_OK) {

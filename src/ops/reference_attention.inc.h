@@ -120,7 +120,7 @@ static void low_attention_forward(struct rp_dev *dev, float *o, float *row_max, 
     }
 }
 
-/* Of one query and one key: the gradient of its score, and the probability after dropout, both as they are stored. */
+/* One query and one key: the gradient of its score, and the probability after dropout, both as they are stored. */
 struct low_pair {
     float ds, p;
 };

@@ -78,7 +78,7 @@ static struct low_term dgrad_term(const void *product, long pixel, long i, long 
                              p->w[((o * c->kernel_h + kh) * c->kernel_w + kw) * c->in_c + i]};
 }
 
-/* Of output channel o and tap e. */
+/* Term r of output channel o and tap e. */
 static struct low_term wgrad_term(const void *product, long o, long e, long r)
 {
     const struct low_conv *p = product;

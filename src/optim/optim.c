@@ -170,7 +170,7 @@ static void chunk_sums(const struct rp_trained *x, int i, const float *data, flo
     }
 }
 
-/* Of weight i in this rank's list, and on all ranks. */
+/* Chunks of weight i in this rank's list, and on all ranks. */
 static size_t own_chunks(const struct rp_trained *x, int i)
 {
     return rp_tensor_parts(&x->weights->t[i], x->parallel, RP_NORM_CHUNK);

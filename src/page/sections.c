@@ -147,7 +147,7 @@ static void put_system(struct rp_section *s)
     rp_buf_puts(s->out, "</dl>\n");
 }
 
-/* Of a command: the rate that its log has, and what this program observed. */
+/* The headline of a command: the rate that its log has, and what this program observed. */
 static void put_command_headline(struct rp_section *s)
 {
     static const char *const cards[] = {

@@ -134,7 +134,7 @@ static void put_files(struct rp_doc *d, struct rp_run_documents *r)
     }
 }
 
-/* Of several: who ran where, and how each ended. */
+/* The processes of a command with several: who ran where, and how each ended. */
 static void put_processes(struct rp_doc *d, struct rp_run_documents *r)
 {
     const struct rp_command_facts *c = r->command;

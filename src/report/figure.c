@@ -124,7 +124,7 @@ static int put_bytes(struct rp_buf *out, const json_t *v)
     return 0;
 }
 
-/* Of {"value", "hex"}, which only finite ones are; with_hex: "0.1 = 0x1.99999ap-4" */
+/* {"value", "hex"}, which only finite ones are; with_hex: "0.1 = 0x1.99999ap-4" */
 static int hex_float(struct rp_buf *out, const json_t *v, int with_hex)
 {
     const char *hex = rp_json_text_at(v, "hex");
@@ -237,7 +237,7 @@ int rp_form(struct rp_buf *out, const json_t *value, const char *form)
     return -1;
 }
 
-/* Of rp_run_shown(), which has two members merged: the one that has the value. */
+/* The member that has the value: rp_run_shown() merges two. */
 static const char *member_with(const json_t *document, const char *member, const char *pointer)
 {
     const json_t *figures = json_object_get(document, "run.json");

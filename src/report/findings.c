@@ -11,7 +11,8 @@
 #define NODES_SHOWN 8 /* those of a fleet are alike */
 #define CAPTION "What slows a run there, or makes it hard to repeat: repro doctor, of the captures before it"
 
-/* Of a run that is over: what is of GPUs only where there are some, and not what could not be seen. */
+/* Findings that concern a run that is over: those about GPUs only where there are some, and not what could not be
+ * seen. */
 static int finding_concerns(const struct rp_finding *f, const json_t *capture)
 {
     if (strcmp(f->check, "visibility") == 0)

@@ -57,7 +57,7 @@ static void put_heading(struct rp_buf *out, const struct rp_run *r)
         rp_buf_puts(out, "The data are not from a pinned archive: a replication needs the same files.\n\n");
 }
 
-/* Of mixed precision. */
+/* The arithmetic of mixed precision. */
 static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
 {
     const struct rp_loss_scaling *is = r->figures->results.loss_scaling;
@@ -289,7 +289,7 @@ static void flatten_values(struct rp_doc *d, const json_t *node, const char *pat
     }
 }
 
-/* Of node 0, which the others are compared with on a page. */
+/* The machine of node 0, which the others are compared with on a page. */
 static void put_machine(struct rp_buf *out, const struct rp_run *r)
 {
     struct rp_doc d = {.as = RP_FILL_MD};

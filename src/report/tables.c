@@ -242,8 +242,8 @@ void rp_table_telemetry(struct rp_doc *d, struct rp_run_documents *r)
     }
 }
 
-/* Of the timed device samples those that name a reason for throttling which is not harmless, at most: reasons overlap.
- * NaN: not known. */
+/* The share of the timed device samples that name a reason for throttling which is not harmless, at most: reasons
+ * overlap. NaN: not known. */
 static double throttled_share(const struct rp_telemetry_figures *t)
 {
     double most = 0;
@@ -300,7 +300,7 @@ int64_t rp_without_telemetry(const struct rp_facts *f)
 
 static const char *const sides[] = {"before", "after"};
 
-/* Of "before" and "after"; NULL: not measured. */
+/* The ceilings "before" or "after"; NULL: not measured. */
 static const struct rp_ceiling_rates *rates_of(const struct rp_run_documents *r, int side)
 {
     const struct rp_ceiling_figures *c = r->figures.ceilings;

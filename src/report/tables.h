@@ -38,10 +38,10 @@ void rp_table_changes(struct rp_doc *d, struct rp_run_documents *r);
 void rp_table_agreement(struct rp_doc *d, struct rp_run_documents *r);   /* with the run that it replicates */
 void rp_table_differences(struct rp_doc *d, struct rp_run_documents *r); /* between the machines of those two */
 
-/* Of a command: the results of its log, its words and end, its files and streams. */
+/* A command: the results of its log, its words and end, its files and streams. */
 void rp_table_command(struct rp_doc *d, struct rp_run_documents *r);
 
-/* Of the captures before a run or a command; nothing where doctor finds nothing. */
+/* Findings in the captures before a run or a command; nothing where doctor finds nothing. */
 void rp_table_findings(struct rp_doc *d, const struct rp_run *r);
 
 /* The first rank of which telemetry is missing or ended early, and facts.json has the reason; -1: there is none. */

@@ -86,7 +86,7 @@ static json_t *filling_value(const struct filling *f, const char *pointer)
     return *pointer == '@' ? json_string(f->name) : json_incref((json_t *)rp_pointer(f->document, pointer));
 }
 
-/* Of "POINTER FORM}..."; returns what follows it. */
+/* Fills "POINTER FORM}..."; returns what follows it. */
 static const char *fill_figure(const struct filling *f, const char *t)
 {
     const char *space = strchr(t, ' '), *close = strchr(t, '}');
@@ -112,7 +112,7 @@ static int is_there(const json_t *v)
 
 static const char *fill_template(const struct filling *f, const char *t);
 
-/* Of "POINTER:TEXT]..." or "!POINTER:TEXT]..."; returns what follows it. */
+/* Fills "POINTER:TEXT]..." or "!POINTER:TEXT]..."; returns what follows it. */
 static const char *fill_section(const struct filling *f, const char *t)
 {
     const int inverted = *t == '!';

@@ -271,7 +271,7 @@ static int check_mean(const struct rp_records *all, const struct rp_step_record 
                    all->micros, (double)mean, (double)r->loss);
 }
 
-/* Of all ranks, in their order, which is that of the samples. */
+/* Joins those of all ranks, in their order, which is that of the samples. */
 static int join_micros(struct rp_all_ranks *a, struct rp_records *all, struct rp_err *err)
 {
     const int ranks = a->degrees.data;

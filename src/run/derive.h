@@ -23,7 +23,7 @@ int rp_derive(struct rp_figures *out, const struct rp_run *r, struct rp_err *err
 int rp_derive_command(struct rp_command_figures *out, const struct rp_command_facts *facts,
                       const struct rp_captures *node, const struct rp_buf *log, struct rp_err *why,
                       struct rp_err *err) rp_must_check;
-/* Of one of its devices, from start to end of the process that sampled it; then of all devices. */
+/* The telemetry of one of its devices, from start to end of the process that sampled it; then of all devices. */
 void rp_derive_device(struct rp_command_figures *f, int device, const struct rp_telemetry *s,
                       const struct rp_command_process *p);
 void rp_derive_devices(struct rp_command_figures *f);
@@ -43,7 +43,7 @@ int rp_command_too_short(const struct rp_command_figures *figures);
 /* The time that the steps took whose rates the log prints without times, if the command was too short for it; 0: it was
  * not, or samples per step are unknown. Samples per step that are misread give it, too. */
 double rp_command_rates_s(const struct rp_command_figures *figures);
-/* Of one rank's device, in the window of its own timed steps; then of all ranks. */
+/* The telemetry of one rank's device, in the window of its own timed steps; then of all ranks. */
 void rp_derive_telemetry(struct rp_figures *f, int rank, const struct rp_telemetry *s,
                          const struct rp_rank_share *share);
 void rp_derive_telemetry_of_all(struct rp_figures *f, const struct rp_facts *facts, const struct rp_records *rs);

@@ -213,7 +213,7 @@ int rp_command_too_short(const struct rp_command_figures *figures)
     return is_too_long(rp_command_log_s(figures), figures);
 }
 
-/* Of a result whose estimator is the mean of printed rates: one step for each. */
+/* The time of a result whose estimator is the mean of printed rates: one step for each. */
 static double seconds_of_rates(const json_t *result, const json_t *evidence)
 {
     const json_t *rate = rp_json_at(result, "throughput/value");

@@ -220,7 +220,7 @@ static void derive_rates(struct rp_results *out, const struct rp_records *rs, co
     out->between_steps_s = seconds(gaps);
 }
 
-/* Of a device with a clock of its own. */
+/* The time by the clock of a device that has its own. */
 static void derive_device_time(struct rp_results *out, const struct rp_records *rs, const struct timed_window *w, int n)
 {
     int64_t device = 0, ns = 0;

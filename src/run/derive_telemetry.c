@@ -38,7 +38,7 @@ static struct telemetry_window window_of(const struct rp_telemetry *s, int64_t s
     return w;
 }
 
-/* Of one value over the window; NULL if no sample has it. */
+/* The spread of one value over the window; NULL if no sample has it. */
 static struct rp_spread *spread(const struct rp_telemetry *s, const struct telemetry_window *w, const char *key,
                                 double scale)
 {
@@ -128,7 +128,7 @@ void rp_derive_device(struct rp_command_figures *f, int device, const struct rp_
 
 /* ---- of all devices ---- */
 
-/* Of those that have any; NULL: none has. */
+/* The spread over those that have one; NULL: none has. */
 static struct rp_spread *spread_of_all(struct rp_telemetry_figures *const *one, int64_t n, const char *name)
 {
     RP_FREE double *median = rp_alloc((size_t)(n + 1) * sizeof *median);
@@ -166,7 +166,7 @@ static void derive_throttle_of_all(struct rp_telemetry_figures *out, struct rp_t
         out->throttle[i].share /= known;
 }
 
-/* Of n devices, NULL where one has none; NULL: none has. several: the bundle has more than one. */
+/* The figures of n devices together, NULL where one has none; NULL: none has. several: the bundle has more than one. */
 static struct rp_telemetry_figures *derive_all(struct rp_telemetry_figures *const *one, int64_t n, int several)
 {
     RP_BUF digests = {0};

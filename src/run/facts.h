@@ -38,6 +38,6 @@ struct rp_schema; /* bundle/schema.h */
 #define RP_OBJECT_LIST "run/sample.def"
 #include "base/object_structs.inc.h"
 
-/* Of "facts", "run", "command-facts", "command" or "telemetry" (one line), compiled once; not to be freed. */
+/* The schema "facts", "run", "command-facts", "command" or "telemetry" (one line), compiled once; not to be freed. */
 const struct rp_schema *rp_facts_schema(const char *name, struct rp_err *err) rp_must_check;
 json_t *rp_facts_schema_json(const char *name); /* the JSON Schema; NULL: another name */

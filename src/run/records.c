@@ -89,7 +89,7 @@ struct record_roots {
     unsigned char state[RP_SHA256_SIZE], keyed[RP_SHA256_SIZE];
     int is_keyed;
 };
-/* Of one record, in the order of the names that the first step has. */
+/* The values of one record, in the order of the names that the first step has. */
 struct record_values {
     float part[RP_NAMES_MAX], micro[RP_MICRO_LOSSES_STEP];
     uint32_t count[RP_NAMES_MAX];
@@ -214,7 +214,7 @@ static int parse_learning_rate(struct rp_step_record *r, struct rp_record_line *
     return 0;
 }
 
-/* Of a replication every root has a keyed one, of another run none. */
+/* In a replication every root has a keyed one, in another run none. */
 static int parse_root(struct rp_step_record *r, struct record_roots *roots, const struct rp_records *rs,
                       struct rp_record_line *l, struct rp_err *err)
 {

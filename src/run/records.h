@@ -49,7 +49,7 @@ struct rp_record_times {
     int64_t exchange_ns, wait_ns; /* of one of several ranks: in exchanges, and of that waiting for others */
     int64_t device_ns; /* from the first to the last work of the step by the clock of the device, which has its own */
 };
-/* Of a step that has one: a power of two. */
+/* The loss scale of a step that has one: a power of two. */
 float rp_record_loss_scale(const struct rp_step_record *r);
 
 #define RP_NAMES_MAX (RP_COUNTERS_MAX > RP_LOSS_PARTS_MAX ? RP_COUNTERS_MAX : RP_LOSS_PARTS_MAX)
@@ -131,7 +131,7 @@ struct rp_rank_share {
 struct rp_rank_clock {
     int64_t offset_ns, error_ns;
 };
-/* Of one step, by the clock of rank 0: the latest beginning and the earliest end on any rank, and on which. */
+/* One step by the clock of rank 0: the latest beginning and the earliest end on any rank, and on which. */
 struct rp_step_span {
     int64_t begun_ns, ended_ns;
     int begun_on, ended_on;

@@ -215,7 +215,7 @@ int rp_line_floats(float *x, int *n, int most, struct rp_record_line *l, enum rp
     return 0;
 }
 
-/* Of at most 18 digits; strtoll() finds what is too large. */
+/* A whole number of at most 18 digits; strtoll() finds what is too large. */
 static int64_t whole_of(const struct rp_line_field *f)
 {
     const int is_negative = *f->value == '-';

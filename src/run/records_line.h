@@ -74,7 +74,7 @@ int rp_line_whole_key(int64_t *out, struct rp_record_line *l, enum rp_step_key k
 int rp_line_digest(unsigned char out[RP_SHA256_SIZE], struct rp_record_line *l, enum rp_step_key key,
                    struct rp_err *err) rp_must_check;
 
-/* Of an object: the value after the name and colon at p, *size: of the name, which begins at p + 1; and the end of that
+/* In an object: the value after the name and colon at p, *size: of the name, which begins at p + 1; and the end of that
  * value, which is parsed into *f. NULL: it is not one. */
 const char *rp_line_skip_name(const char *p, const char *end, size_t *size);
 const char *rp_line_scan_value(struct rp_line_field *f, const char *p, const char *end);

@@ -30,16 +30,16 @@ struct rp_run_documents {
     int references;
     struct rp_facts facts;
     struct rp_figures figures;
-    /* Of another program's command, else NULL: both members. Then `facts` and `figures` have what these share with a
-     * run (status, times, program, ledger, clocks and hosts of processes, telemetry of all devices, changes of
-     * the machines; recipe_name is the command's name); there are no ranks, no recipe and no records, and other texts
-     * are empty. */
+    /* Both members of another program's command, else NULL. Then `facts` and `figures` have what these share with a run
+     * (status, times, program, ledger, clocks and hosts of processes, telemetry of all devices, changes of the
+     * machines; recipe_name is the command's name); there are no ranks, no recipe and no records, and other texts are
+     * empty. */
     struct rp_command_facts *command;
     struct rp_command_figures *observed;
     json_t *facts_json, *figures_json; /* the same */
     json_t *shown;                     /* rp_run_shown() */
 };
-/* Of two documents that follow their schemas, of which it takes a reference. RP_MALFORMED: their lists of ranks or
+/* Reads two documents that follow their schemas, and takes a reference of each. RP_MALFORMED: their lists of ranks or
  * nodes do not fit. */
 struct rp_run_documents *rp_run_documents_read(json_t *facts, json_t *figures, struct rp_err *err) rp_must_check;
 /* The same of the bundle of a command. */
@@ -83,7 +83,7 @@ const char *rp_run_rank_text(char out[RP_WHO], const struct rp_run *r, const cha
                              const char *after);
 const char *rp_run_node_text(char out[RP_WHO], const struct rp_run *r, const char *before, int64_t node,
                              const char *after);
-/* Of a node, before or after the run; NULL: there is none. */
+/* The capture of a node, before or after the run; NULL: there is none. */
 const json_t *rp_run_capture(const struct rp_run *r, int node, int after);
 double rp_run_expected_samples(const struct rp_run *r, int rank); /* of its device, that its timed window should have */
 int rp_run_lacks_samples(const struct rp_run *r, int rank);       /* it has less than half of them */
@@ -110,11 +110,11 @@ const char *rp_run_place_text(char out[RP_PLACE_TEXT], const struct rp_run *r);
 /* What the capture before a command found: "8 x NVIDIA H200, 96 threads of AMD EPYC"; which of it the command used is
  * not known. */
 const char *rp_run_machine_text(char out[RP_PLACE_TEXT], const struct rp_run *r);
-/* Of ranks on processors, which may have different ones: threads of all, 0: unknown; their instruction set or "mixed",
- * NULL: unknown. */
+/* Ranks on processors may have different ones: threads of all, 0: unknown; their instruction set or "mixed", NULL:
+ * unknown. */
 int64_t rp_facts_threads(const struct rp_facts *f);
 const char *rp_facts_isa(const struct rp_facts *f);
-/* Of a rank that reported its device: 0, else -1. */
+/* 0 for a rank that reported its device, else -1. */
 int rp_rank_device(struct rp_device_info *out, const struct rp_facts *f, int64_t rank);
 const char *rp_rank_device_text(char text[RP_DEVICE_TEXT], const struct rp_facts *f,
                                 int64_t rank); /* "Xeon, avx512, 2 threads" */

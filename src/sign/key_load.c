@@ -156,7 +156,7 @@ static int check_point(const EVP_PKEY *pkey, const char *what, struct rp_err *er
     return rp_point_check(key, what, err);
 }
 
-/* Of signify or minisign. */
+/* A public key of signify or minisign. */
 static struct rp_key_pair *load_foreign_public(const char *text, size_t size, const char *what, struct rp_err *err)
 {
     struct rp_foreign_public raw;

@@ -64,7 +64,7 @@ static void copy_keys(json_t *to, const json_t *from, const char *const *keys, s
     }
 }
 
-/* Of a command: the rate of its log, if that has one result. */
+/* The predicate of a command has the rate of its log, if that has one result. */
 static json_t *command_predicate(const json_t *facts, const json_t *run, const char *sha256)
 {
     static const char *const of_facts[] = {"status", "tool"}, *const of_run[] = {"schema", "recipe_sha256"};

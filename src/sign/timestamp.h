@@ -55,7 +55,7 @@ int rp_timestamp_request(struct rp_buf *out, const struct rp_buf *statement, str
  * statement; RP_SIGNATURE: not signed with a certificate in it, or with one that is not for time stamps. */
 int rp_timestamp_read(struct rp_timestamp *out, const char *response, size_t size, const struct rp_buf *statement,
                       struct rp_err *err) rp_must_check;
-/* Of a response that rp_timestamp_read() accepted: RP_SIGNATURE: its certificate's chain does not end in one of the CA
- * file, is weak (RSA below 2048 bits, SHA-1), or was not valid at the token's time. */
+/* Checks a response that rp_timestamp_read() accepted. RP_SIGNATURE: its certificate's chain does not end in one of the
+ * CA file, is weak (RSA below 2048 bits, SHA-1), or was not valid at the token's time. */
 int rp_timestamp_check(const struct rp_timestamp *t, const char *response, size_t size, const struct rp_tsa_ca *ca,
                        struct rp_err *err) rp_must_check;

@@ -224,8 +224,8 @@ void rp_outcome_trim(struct rp_outcome *o, int64_t steps)
     o->steps_done = o->rank[0].steps_done;
 }
 
-/* Of a run that was stopped, once it is known how many steps the bundle will have: the workers have finished the one at
- * hand. */
+/* Words the reason of a run that was stopped, once it is known how many steps the bundle will have: the workers have
+ * finished the one at hand. */
 static void word_stop(const struct watch *w)
 {
     struct rp_outcome *o = w->o;

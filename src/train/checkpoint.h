@@ -25,7 +25,7 @@
 
 #include <stdint.h>
 
-/* Of a directory. */
+/* Names of the files in a directory. */
 #define RP_CHECKPOINT_WEIGHTS "model.safetensors"
 /* after the name: a list of several files, as save_pretrained writes large models */
 #define RP_CHECKPOINT_INDEX ".index.json"

@@ -165,7 +165,7 @@ static void open_level(struct rp_exchange_level *l, const struct rp_net *m, cons
         list_shares(l, m, s, b, last);
 }
 
-/* Of the ranks at the same place on their hosts, the one on the last host. */
+/* The rank on the last host among those at the same place on their hosts. */
 static int at_last_host(const struct rp_shares *s, int rank)
 {
     const int each = s->n / s->hosts;

@@ -167,7 +167,7 @@ static void judge_claimed(struct rp_level *l, const struct rp_verification *v)
               v->place.text, *precision ? ", in " : "", precision, *tensor_cores ? "; " : "", tensor_cores);
 }
 
-/* Of the checks in that state. Returns how many those are. */
+/* Names the checks in that state, and returns how many there are. */
 static int name_checks(struct rp_buf *out, const struct rp_verification *v, enum rp_check_state state,
                        const char *between)
 {

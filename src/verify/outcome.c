@@ -188,7 +188,7 @@ static json_t *device_json(const struct rp_verification *v)
                      "devices", (json_int_t)p->devices, "text", p->text);
 }
 
-/* Of a command: its words, its end, and the rate of its log where that has one result. */
+/* A command: its words, its end, and the rate of its log where that has one result. */
 static json_t *command_json(const struct rp_run_documents *d, const char *machine)
 {
     const struct rp_command_facts *c = d->command;
@@ -208,7 +208,7 @@ static json_t *command_json(const struct rp_run_documents *d, const char *machin
     return j;
 }
 
-/* Of what was run; nothing in a bundle that failed is shown. */
+/* What was run; nothing in a bundle that failed is shown. */
 static void add_run(json_t *j, const struct rp_verification *v)
 {
     char precision[RP_PRECISION_TEXT];

@@ -87,7 +87,7 @@ int rp_check_differ_where(char *text, size_t size, const json_t *is, const json_
                           int (*counts)(const char *path, int what), int what);
 
 /* ---- derive/check_derived.c ---- */
-/* Of two agreements, without grades, which other versions may assign differently. */
+/* Whether two agreements differ, without their grades, which other versions may assign differently. */
 int rp_verify_agreement_differs(char *text, size_t size, const json_t *is, const json_t *expected);
 /* The values of run.json that the check is about, derived again. RP_MISMATCH names the first that differs. */
 int rp_verify_follows(struct rp_verify_state *s, enum rp_check_id check, struct rp_err *err) rp_must_check;
@@ -97,7 +97,7 @@ void rp_verify_derived_free(struct rp_verify_derived *d);
 int rp_verify_starts_from_file(const struct rp_verify_state *s); /* from parameters that are not in the bundle */
 /* Telemetry of every rank into the figures; that of the slowest is kept in s->run. */
 int rp_verify_read_telemetry(struct rp_verify_state *s, struct rp_figures *f, struct rp_err *err) rp_must_check;
-/* Of every device of a command; that of the first is kept in s->run. */
+/* The same of every device of a command; that of the first is kept in s->run. */
 int rp_verify_read_devices(struct rp_verify_state *s, struct rp_command_figures *f, struct rp_err *err) rp_must_check;
 /* ---- physics/check_command.c: the checks `time` and `telemetry` of a command ---- */
 int rp_verify_command_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;

@@ -194,11 +194,11 @@ int rp_verify(struct rp_verification *v, const char *path, const struct rp_verif
 int rp_verdict_accepts(const struct rp_verification *v, struct rp_err *err) rp_must_check;
 void rp_verification_fini(struct rp_verification *v);
 #define RP_VERIFICATION __attribute__((cleanup(rp_verification_fini))) struct rp_verification
-/* Of the first valid countersignature by that key; NULL: none. */
+/* The role of the first valid countersignature by that key; NULL: none. */
 const char *rp_countersign_role(const struct rp_verification *v, const char *fingerprint);
 
-/* Of a row of `signatures`: its text; whether its role is only what the signer says, which it is of an author, and of
- * a replicator unless the replication was given (--replication) and a keyed root of it was recomputed. */
+/* The text of a row of `signatures`; whether its role is only what the signer says, which it is of an author, and of a
+ * replicator unless the replication was given (--replication) and a keyed root of it was recomputed. */
 void rp_countersign_text(struct rp_buf *out, const struct rp_countersigned_answer *row);
 int rp_countersign_says(const struct rp_countersigned_answer *row);
 json_t *rp_countersigned_json(const struct rp_verification *v); /* the list; NULL before they were read */

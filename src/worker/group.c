@@ -422,7 +422,7 @@ static const char *who_of(const struct rp_group_of_workers *g, int at, char out[
     return out;
 }
 
-/* Of those that fail because of rank g->first + blamed, the first, which saw it: later ones may have heard of it, as
+/* The first of those that fail because of rank g->first + blamed, which saw it: later ones may have heard of it, as
  * that rank itself did. */
 static int find_witness(const struct rp_group_of_workers *g, int blamed)
 {

@@ -16,10 +16,10 @@
 #define RP_OBJECT_LIST "worker/job.def"
 #include "base/object_tables.inc.h"
 
-/* Of the memory that is left, what this process takes until the worker of a run has taken its own: captures, data, page
+/* What this process takes of the memory that is left until the worker of a run has taken its own: captures, data, page
  * tables. */
 #define RESERVE(available) ((32u << 20) + (available) / 64)
-/* Of a GPU's memory, what NCCL takes to connect it with others, which is known only then: the largest batch leaves that
+/* What NCCL takes of a GPU's memory to connect it with others, which is known only then: the largest batch leaves that
  * much. */
 #define FOR_NCCL ((uint64_t)1 << 30)
 

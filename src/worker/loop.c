@@ -220,7 +220,7 @@ static int record_beginning(struct rp_loop *l, struct rp_err *err)
     return 0;
 }
 
-/* Of a replay: single micro-batches of the first step. */
+/* Single micro-batches of the first step, in a replay. */
 static int compute_micro_batches(struct rp_loop *l, struct rp_err *err)
 {
     uint64_t t0 = rp_now_ns();

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of the parent's limit: it sees which rank is silent, the connections only which one is waited for, and a rank that
- * waits is not silent. */
+/* Times the parent's limit: the parent sees which rank is silent, the connections only which one is waited for, and a
+ * rank that waits is not silent. */
 enum { SILENCES = 4 };
 
 enum rp_route rp_world_route(const struct rp_recipe *r, int gpus)

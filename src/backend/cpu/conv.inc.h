@@ -556,7 +556,8 @@ static void conv_part(void *arg, int part, int thread)
                      least_of(RP_COLSUM_ROWS, w.i1 - i), conv_column(&o->panels, end_panel) - w.first_col);
 }
 
-/* Of the products: regions write some pixels one by one, and column sums are another pass over what they write. */
+/* Regions are worthwhile below this share of all products: they write some pixels one by one, and column sums are
+ * another pass over what they write. */
 #define CONV_WORTHWHILE(o) ((o)->sums ? 0.95 : 0.98)
 
 static void conv_divide(struct conv_job *o)

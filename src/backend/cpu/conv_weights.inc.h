@@ -232,7 +232,7 @@ static void wgrad_gather_pixels(struct wgrad_task *w, float *columns, const stru
     }
 }
 
-/* Of each row of output pixels, and how many slots all of them have. */
+/* Finds the runs of each row of output pixels, and counts the slots of all of them. */
 static void wgrad_find_runs(struct wgrad_task *w, const struct wgrad_slab *s)
 {
     const struct wgrad_job *o = w->job;

@@ -67,7 +67,7 @@ static size_t conv_scratch(const struct rp_op_use *u, size_t threads)
     return rp_cpu_conv_private() + (rp_cpu_conv_shared(&u->conv, u->op) + threads - 1) / threads;
 }
 
-/* Of all threads together. The product whose speed is measured has any model's device for it. */
+/* Bytes for all threads together, on any model's device enough for the product whose speed is measured, too. */
 static size_t low_scratch(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
     const int known = rp_isa_from_name(o->isa), threads = threads_of(o);
@@ -79,7 +79,7 @@ static size_t low_scratch(const struct rp_device_opts *o, const struct rp_op_use
     return own > most ? own : most;
 }
 
-/* Of each thread whole huge pages, so that no two threads share one. */
+/* Each thread gets whole huge pages, so that no two threads share one. */
 static size_t count_needs(const struct rp_device_opts *o, const struct rp_op_use *u)
 {
     size_t each = is_convolution(u->op)        ? conv_scratch(u, (size_t)threads_of(o))

@@ -372,7 +372,7 @@ static int pieces_of_tile(const struct worker *w)
     return k / chain * (chain / 16) + k % chain / 16;
 }
 
-/* Of the share p..end of the next band's k-steps that belongs to this tile, the part that the kernel packs. A band of
+/* Gives the kernel what it packs of the share p..end of the next band's k-steps that belongs to this tile. A band of
  * two groups: it also fetches the next tile's share, or that of the first tile of the band after. */
 static int give_a_copy(const struct worker *w, struct rp_tile *t, float *dst, int row, int p, int end)
 {
@@ -399,8 +399,8 @@ static void aim_ahead(const struct worker *w, struct rp_tile *t)
     }
 }
 
-/* Of the next block's B up to unit `end`, which is due after this tile, what the kernel packs: of a whole panel stored
- * [k,n]. */
+/* Gives the kernel what it packs of the next block's B up to unit `end`, which is due after this tile: a whole panel
+ * stored [k,n]. */
 static void give_b_copy(struct worker *w, struct rp_tile *t, int end)
 {
     const struct gemm_job *j = w->job;

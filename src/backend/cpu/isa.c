@@ -91,7 +91,8 @@ static void add_midr(char names[128], uint64_t midr)
     rp_arm_names_add(names, midr >> 24 & 0xff, midr >> 4 & 0xfff);
 }
 
-/* Of every processor that is online, as in /proc/cpuinfo: there may be two kinds. Emulators do not have the files. */
+/* Names of all processors that are online, as in /proc/cpuinfo: there may be two kinds. Emulators do not have the
+ * files. */
 void rp_isa_brand(char out[128])
 {
     int seen = 0;

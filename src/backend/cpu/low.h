@@ -22,7 +22,7 @@ size_t rp_cpu_low_tiles(enum rp_isa isa, int threads);
 /* Rows of a product [m, n] that are computed at once, of `pieces` sums each; bytes of these sums. */
 long rp_cpu_low_rows(long pieces, long n);
 size_t rp_cpu_low_partial(long m, long n, long k);
-/* Of one head, each thread. */
+/* For one head, each thread. */
 size_t rp_cpu_low_attention(int seq, int head_dim);
 /* Pixels whose k-steps of `row` elements are gathered at once; and bytes of these and of the weights of a
  * convolution. */

@@ -203,7 +203,7 @@ static float low_dot(const float *a, const float *b, long width)
     return sum_end(&s);
 }
 
-/* Of one query: gradients of its scores and probabilities after dropout, as 16 bits. s and dp are overwritten. */
+/* Gradients of the scores of one query, and its probabilities after dropout, as 16 bits. s and dp are overwritten. */
 static void low_backward_row(const struct low_attention_job *o, const struct low_head *x, long q, long i, long keys)
 {
     const float big_d = low_dot(o->d_o + x->o0 + q * x->width, o->o + x->o0 + q * x->width, x->dim);

@@ -33,7 +33,7 @@ size_t rp_cpu_conv_private(void)
     return ((rows > weights ? rows : weights) * sizeof(float) + 4095) / 4096 * 4096;
 }
 
-/* Of a data gradient, the taps of one class of pixels at a time, at most all. Columns are padded to panels. */
+/* A data gradient has the taps of one class of pixels at a time, at most all. Columns are padded to panels. */
 size_t rp_cpu_conv_shared(const struct rp_conv *c, enum rp_op op)
 {
     const size_t taps = (size_t)c->kernel_h * (size_t)c->kernel_w, in = (size_t)c->in_c, out = (size_t)c->out_c;

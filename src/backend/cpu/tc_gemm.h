@@ -53,7 +53,7 @@ struct rp_tc_paths {
 
 struct rp_tc_kernel; /* tc_tile.h */
 
-/* Of the vector kernels of an instruction set; NULL: scalar. popcount 0: as if the CPU had no AVX512_VPOPCNTDQ. */
+/* The vector kernels of an instruction set; NULL: scalar. popcount 0: as if the CPU had no AVX512_VPOPCNTDQ. */
 const struct rp_tc_kernel *rp_tc_kernel(enum rp_isa isa, int popcount);
 /* Bytes of scratch that every thread needs, a multiple of 64. */
 size_t rp_tc_scratch(const struct rp_tc_kernel *kernel);

@@ -19,7 +19,7 @@
 #define RP_TC_NC 768   /* columns of B packed at once, a multiple of every `cols` */
 #define RP_TC_STEPS 64 /* k-steps of a panel that stay in the first cache while the groups of A pass by */
 
-/* Of the numbers of a group, a panel or a tile. */
+/* What is known of the numbers of a group, a panel or a tile. */
 struct rp_tc_range {
     int least, most;    /* exponents of those that are not zero: least > most if there is none */
     int infinite, zero; /* whether there are infinities and zeros; of groups and panels */

@@ -20,7 +20,7 @@ enum rp_cuda_kernel rp_cuda_of_store(const struct rp_cuda *c, enum rp_cuda_kerne
     return kernel;
 }
 
-/* Of a kernel with tensor cores: every image has one of that name. */
+/* Whether a kernel uses tensor cores: every image has one of that name. */
 static int has_tensor_cores(const char *name)
 {
     static const char *const prefix[] = {"rp_gemm16_", "rp_attention16_", "rp_conv16_"};

@@ -60,7 +60,7 @@ static int supports_arithmetic(const struct rp_cuda_gpu *gpu, enum rp_numerics n
         rp_numerics_name(n), gpu->capability / 10, gpu->capability % 10);
 }
 
-/* Of mixed precision, in which a head's columns are in registers. */
+/* In mixed precision a head's columns are in registers. */
 static int supports_low_attention(const struct rp_cuda_gpu *gpu, enum rp_numerics n, const struct rp_op_use *u,
                                   struct rp_err *err)
 {

@@ -202,7 +202,7 @@ static struct attention_part part_of(const struct rp_cuda *c, const struct rp_at
     return (struct attention_part){heads, (keys + parts - 1) / parts};
 }
 
-/* Of the three launches for some keys of some heads, all as if with the shared memory of the first one. A block of
+/* Time of the three launches for some keys of some heads, all as if with the shared memory of the first one. A block of
  * queries takes all of these keys and no others. */
 static long part_time(const struct rp_cuda *c, const struct rp_attention *a, const struct way *way, long heads,
                       long keys)
@@ -213,7 +213,7 @@ static long part_time(const struct rp_cuda *c, const struct rp_attention *a, con
            estimate(c, way->use, 22 * keys, heads * length, way->shared) / length;
 }
 
-/* Of all parts, of which there are four sizes at most. */
+/* Time of all parts, which have four sizes at most. */
 static long streams_time(const struct rp_cuda *c, const struct rp_attention *a, const struct way *way)
 {
     const long heads = (long)a->batch * a->heads, keys = tiles(a, 8) / heads;

@@ -96,7 +96,7 @@ static size_t part_bytes(const struct rp_gemm_args *g)
 {
     return (size_t)g->m * (size_t)part_pitch(g) * sizeof(float);
 }
-/* Of all groups. */
+/* Tiles of all groups. */
 static int64_t tile_count(const struct rp_cuda_tile *t, const struct rp_gemm_args *g)
 {
     return (int64_t)((g->m + t->rows - 1) / t->rows) * ((g->n + t->columns - 1) / t->columns) * g->groups;
@@ -147,7 +147,7 @@ static double edge_cycles(const struct rp_cuda_tile *t, int blocks)
     return EDGE_CYCLES + (double)sizeof(float) * blocks * t->rows * t->columns / WRITE_BYTES;
 }
 
-/* Of a segment that waits for the one before: the bands of a tile, as gemm_write() adds and writes them. */
+/* Cycles of a segment that waits for the one before: the bands of a tile, as gemm_write() adds and writes them. */
 static double serial_cycles(const struct rp_cuda *c, const struct rp_cuda_tile *t)
 {
     const int band = RP_GEMM_BAND(c->image->arch >= 80), threads = 32 * t->warps;

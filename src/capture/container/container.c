@@ -79,7 +79,7 @@ static void ask_mounts(struct rp_engine *e, const struct rp_mounts *m)
         set_engine(e, engine, RP_MOUNTS_PATH);
 }
 
-/* Of process 1's variables only container=... is kept. */
+/* Only container=... is kept of the variables of process 1. */
 static void redact_init(const struct rp_probe *p, struct rp_buf *text)
 {
     RP_BUF old = *text;

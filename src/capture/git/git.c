@@ -19,7 +19,7 @@
 enum { PATIENCE_MS = 2000, SPARE_MS = 300, MAX_ANSWER = 4 << 20, NAME_BYTES = 48 };
 
 static const char here[] = "workdir";
-/* Of a name in the document; a dot only before a number. */
+/* Characters of a name in the document; a dot only before a number. */
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
 static const struct part {

@@ -166,7 +166,7 @@ static void put_changed(struct changes *c, json_t *out)
     rp_put_str(out, "changes_sha256", hex, rp_git_source);
 }
 
-/* Of a file up to SMALL_FILE with its digest. */
+/* Adds a file, up to SMALL_FILE with its digest. */
 static void add_untracked(struct changes *c, const char *path)
 {
     struct stat st;

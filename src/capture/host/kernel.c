@@ -84,7 +84,7 @@ static int is_number(const char *s, size_t n)
     return digits > 0 && digits <= 16;
 }
 
-/* Of known names, with values of known words, numbers and lists of them. */
+/* A word is kept if its name is known and its value is a known word, a number or a list of them. */
 static int is_kept(const char *word)
 {
     static const char between[] = ",:;=@/+";

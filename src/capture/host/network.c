@@ -146,8 +146,8 @@ static void put_interfaces(struct rp_probe *p)
     rp_put_int(p->out, "left_out", left_out, NET, NULL);
 }
 
-/* Of the table of routes only the names of interfaces with a route to everywhere; the rest are addresses. Lines are
- * "Iface Destination Gateway ...". */
+/* Only the names of interfaces with a route to everywhere are kept of the table of routes; the rest are addresses.
+ * Lines are "Iface Destination Gateway ...". */
 static void keep_default_route(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
     size_t n = strcspn(line, " \t"), gap = strspn(line + n, " \t");

@@ -78,7 +78,7 @@ static void whole_disk(const struct rp_probe *p, char name[64])
     name[n] = 0;
 }
 
-/* Of a block device's uevent only its name: partitions have labels and UUIDs. */
+/* Only its name is kept of a block device's uevent: partitions have labels and UUIDs. */
 static void keep_name(const struct rp_probe *p, struct rp_buf *out, char *line)
 {
     (void)p;

@@ -132,7 +132,7 @@ static int is_public_word(struct known *k, const char *s, size_t n, int identify
     return 1;
 }
 
-/* Of "password", whose value may be a number. */
+/* Whether it is "password" or the like, whose value may be a number. */
 static int introduces_number(const char *s, size_t n)
 {
     RP_FREE char *name = rp_asprintf("%.*s", (int)(n < LONGEST_WORD ? n : LONGEST_WORD), s);

@@ -326,8 +326,8 @@ static size_t read_u32(const uint8_t *p, int little)
                   : (size_t)read_u16(p, 0) << 16 | read_u16(p + 2, 0);
 }
 
-/* Of the TIFF inside an APP1 segment: byte order, 42, offset of the first directory; entries of 12 bytes: tag, type,
- * count, value. */
+/* The orientation in the TIFF inside an APP1 segment: byte order, 42, offset of the first directory; entries of 12
+ * bytes: tag, type, count, value. */
 static int tiff_orientation(const uint8_t *p, size_t size)
 {
     if (size < 8 || (memcmp(p, "II", 2) != 0 && memcmp(p, "MM", 2) != 0))

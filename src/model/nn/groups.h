@@ -11,6 +11,6 @@
 
 /* Keys, none negative, become ascending, and rows ascending within a key. */
 void rp_group_rows(struct rp_row_groups *g, const int32_t *keys, int n);
-/* Of keys in [from, end) alone, counted from `from`. */
+/* The same for keys in [from, end) alone, counted from `from`. */
 void rp_group_rows_in(struct rp_row_groups *g, const int32_t *keys, int n, int32_t from, int32_t end);
 float rp_sum128(const float *x, int n);

@@ -14,8 +14,8 @@
 #define SLACK_S 1.0    /* of clocks that count seconds */
 #define CLOCKS_S 300.0 /* clocks of two machines differ by less */
 
-/* Of every step up to the last state root, warm-up too: all of it was computed between the two moments, and any part of
- * it can be drawn. */
+/* Samples of every step up to the last state root, warm-up too: all of it was computed between the two moments, and any
+ * part of it can be drawn. */
 static int64_t all_samples(const struct rp_verify_state *s)
 {
     int64_t n = 0, sum = 0;

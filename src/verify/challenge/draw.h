@@ -17,7 +17,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* Of 64 parts as many as make the odds below better than RP_ODDS_MOST. */
+/* As many of 64 parts as make the odds below better than RP_ODDS_MOST. */
 #define RP_DRAWS 7
 /* The level timed is reached in full up to these odds: the bound of a test at 1 %. */
 #define RP_ODDS_MOST 0.01

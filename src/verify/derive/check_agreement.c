@@ -14,7 +14,8 @@
 
 /* ---- changes ---- */
 
-/* Of all changes of a node, also of those beyond the limit of run.json, graded by this program. -1: *err. */
+/* Counts important ones among all changes of a node, also those beyond the limit of run.json, graded by this program.
+ * -1: *err. */
 static int count_important(const struct rp_node_figures *node, const struct rp_captures *of, int most,
                            struct rp_err *err)
 {

@@ -92,7 +92,7 @@ static int is_owned(const char *path, int check)
     return owner_of(of_figures, path) == check;
 }
 
-/* Of a command, whose figures no other check explains but the changes of its machine and its devices. */
+/* No other check explains the figures of a command but the changes of its machine and its devices. */
 static int is_owned_of_command(const char *path, int check)
 {
     const int owner = owner_of(of_figures, path);

@@ -134,7 +134,7 @@ static int read_records(struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
-/* Of a run that failed, the captures of nodes after the first that are there. */
+/* A run that failed may lack the captures of nodes after the first. */
 static int read_nodes(struct rp_verify_state *s, struct rp_err *err)
 {
     static const char *const what[] = {".before.json", ".after.json"};
@@ -356,7 +356,7 @@ static int check_rank(const struct rp_verify_state *s, int i, struct rp_err *err
                    s->run.ranks.share[i].samples, data, own);
 }
 
-/* Of several ranks each step tells the time in exchanges. */
+/* With several ranks each step has the time in exchanges. */
 static int check_exchange_times(const struct rp_verify_state *s, struct rp_err *err)
 {
     for (int64_t i = 0; i < s->run.records.n && s->run.ranks.ranks > 1; i++)

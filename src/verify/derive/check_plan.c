@@ -55,7 +55,7 @@ static int check_classes(const struct rp_verify_state *s, const struct rp_plan *
     return rp_check_differ(text, size, json_object_get(s->run.doc->facts_json, "plan"), again) ? -1 : 0;
 }
 
-/* Of rank 0. */
+/* The plan of rank 0. */
 static int plan_for(struct rp_plan *plan, const struct rp_verify_state *s, int64_t batch,
                     const struct rp_device_opts *o)
 {

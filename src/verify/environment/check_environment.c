@@ -113,7 +113,7 @@ static int fail_node(const struct rp_verify_state *s, int node, struct rp_err *e
     return *rp_run_node_text(who, &s->run, "", node, "") ? rp_wrap(err, "%s", who) : -1;
 }
 
-/* Of one node: how many values identify it. */
+/* Compares the captures of one node; *known: how many values identify it. */
 static int check_node(const struct rp_verify_state *s, int node, int *known, struct rp_err *err)
 {
     const struct rp_captures *of = &s->run.node[node];

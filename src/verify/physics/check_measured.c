@@ -62,7 +62,7 @@ static int check_no_ceilings(const struct rp_verify_state *s, struct rp_check_re
         result, asked ? "none: the run ended before they were measured" : "turned off (measure.ceilings)");
 }
 
-/* Of the timed steps: one that overflowed exchanges no weights. */
+/* The share of the timed steps that exchanged weights: one that overflowed did not. */
 static double updates_share(const struct rp_verify_state *s)
 {
     const struct rp_loss_scaling *is = s->run.figures->results.loss_scaling;

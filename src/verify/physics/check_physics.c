@@ -228,7 +228,7 @@ static void cpu_bound(struct bound *out, const struct rp_verify_state *s, int no
              of->unknown ? "CPU" : of->isa, rp_s((int64_t)threads), hz / 1e9, how);
 }
 
-/* Of `rank` and, where `all`, of those that share its processors: a GPU is one rank's. */
+/* The bound of `rank` and, with `all`, of those that share its processors: a GPU is one rank's. */
 static struct bound bound_of(const struct rp_verify_state *s, int rank, int all)
 {
     struct bound b = {.peak = "peak"};

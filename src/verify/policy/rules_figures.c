@@ -216,7 +216,7 @@ static void cpu_throttling(const struct rp_captures *of, const char *where, stru
                   more > 0 ? where : "");
 }
 
-/* Of every node with a rank on its processors. */
+/* Throttling of every node with a rank on its processors. */
 static void cpus_throttling(const struct rp_verify_state *s, struct rp_answer *a)
 {
     char where[RP_WHO] = "";
@@ -233,7 +233,7 @@ static void cpus_throttling(const struct rp_verify_state *s, struct rp_answer *a
     }
 }
 
-/* Of a rank on a GPU; answers only if it was, or may have been, throttled. */
+/* Throttling of a rank on a GPU; answers only if it was, or may have been, throttled. */
 static void gpu_throttling(const struct rp_verify_state *s, int rank, struct rp_answer *a)
 {
     const struct rp_telemetry_figures *is = s->run.figures->rank[rank].telemetry;

@@ -56,6 +56,6 @@ int rp_replay_check_result(const struct rp_replaying *p, struct rp_err *err) rp_
 int rp_replay_make_file(struct rp_replaying *p, struct rp_err *err) rp_must_check;
 void rp_replay_remove_file(struct rp_replaying *p, pid_t worker);
 int rp_replay_compare_files(struct rp_replaying *p, struct rp_err *err) rp_must_check;
-/* Of a run that answers a challenge and starts from its seeds, and a part after its first: can training have led
- * there? */
+/* Can training have led to the state, in a run that answers a challenge and starts from its seeds, and a part after its
+ * first? */
 int rp_replay_judge_state(struct rp_replaying *p, struct rp_err *err) rp_must_check;

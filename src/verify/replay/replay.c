@@ -125,7 +125,7 @@ const char *rp_replay_unit(const struct rp_replaying *p, int64_t n)
     return p->of_micros ? n == 1 ? "micro-batch" : "micro-batches" : n == 1 ? "step" : "steps";
 }
 
-/* Of what rp_replay_unit() names: done, and to do. */
+/* How many of what rp_replay_unit() names are done, and are to do. */
 static int64_t count_done(const struct rp_replaying *p)
 {
     return p->of_micros ? p->out->micros : p->out->steps;

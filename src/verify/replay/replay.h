@@ -40,8 +40,8 @@ struct rp_replay_opts {
     const char *store;   /* content-addressed store, NULL: the default */
     const char *signer;   /* fingerprint: of a replication its keyed roots are compared; NULL: they are not */
     const json_t *before; /* the capture of the run; or NULL */
-    /* Of a run that answers a challenge, whether the state `init` is one to which training can have come, and how many
-     * products it spares. In: of an untrained state, or zeros; out: counted. NULL: not looked at. */
+    /* For a run that answers a challenge: whether the state `init` is one to which training can have come, and how many
+     * products it spares. In: those of an untrained state, or zeros; out: counted. NULL: not looked at. */
     struct rp_products *untrained;
     const char *isa;     /* one of RP_ISAS, or NULL */
     int64_t threads;     /* 0: all */

@@ -14,6 +14,6 @@
 
 /* Every sample of a step is computed in a way of its own, whatever it is. */
 int rp_samples_are_distinct(const struct rp_recipe *r);
-/* Of the n samples of that step those that it had before, in a data set of `records`. An order of Megatron-LM repeats
+/* How many of the n samples of that step it had before, in a data set of `records`. An order of Megatron-LM repeats
  * none within its schedule. */
 int64_t rp_samples_repeated(const struct rp_recipe *r, int64_t step, int64_t n, int64_t records);
