@@ -1,3 +1,4 @@
+/* The tables of commands and of sections of the help, from commands.def. */
 #include "cli/cli.h"
 
 #define SECTION(name, title)

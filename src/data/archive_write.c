@@ -1,3 +1,4 @@
+/* Writing archives whose bytes follow from their members alone. */
 #include "data/archive.h"
 
 #include <archive.h>

@@ -1,3 +1,4 @@
+/* NVIDIA's libraries, loaded at run time, and values that say why one is missing. */
 #include "gpu/gpu.h"
 
 #include "base/library.h"

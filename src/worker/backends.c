@@ -1,3 +1,4 @@
+/* The backends of this program, in the order in which `auto` tries them. */
 #include "worker/worker.h"
 
 #include <stddef.h>

@@ -44,7 +44,7 @@ static double now_s(void)
     return (double)rp_now_ns() * 1e-9;
 }
 
-/* Of the user, and of the kernel. */
+/* Processor seconds in user space, and in the kernel. */
 static void cpu_s(double out[2])
 {
     struct rusage used;

@@ -17,7 +17,7 @@ static const char *const allowed[] = {
     "max.f32",    "copysign.f32", "selp.f32",   "slct.f32.s32",     "setp.*.f32",
     "mov.f32",    "ld.*f32",      "st.*f32",    "cvt.rn.f32.[su]*", "cvt.r[nzmp]i.[su]*.f32",
     "shfl.*b32",  "mov.b32",      "mov.b64",
-    /* Of 16 bits: one rounding, or none; products of matrices are those of ops/tensor_core.h. */
+    /* Instructions on 16 bits: one rounding, or none; products of matrices are those of ops/tensor_core.h. */
     "cvt.rn.f16.f32", "cvt.rn.bf16.f32", "cvt.f32.f16", "mma.sync.aligned.m*.f32.f16.f16.f32",
     "mma.sync.aligned.m*.f32.bf16.bf16.f32", "wgmma.mma_async.sync.aligned.m*.f32.f16.f16",
     "wgmma.mma_async.sync.aligned.m*.f32.bf16.bf16", "wgmma.fence.sync.aligned", "wgmma.commit_group.sync.aligned",

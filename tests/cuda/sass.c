@@ -165,7 +165,7 @@ static int products_of(const struct instruction *from, const struct instruction 
 {
     return count(from, to, HMMA) + count(from, to, HMMA_QUADS) + count(from, to, HGMMA);
 }
-/* Of a warpgroup: its waits, or else its fences. */
+/* Waits of a warpgroup, or else its fences. */
 static int meetings_of(const struct instruction *from, const struct instruction *to, int are_waits)
 {
     int n = 0;

@@ -509,7 +509,7 @@ TEST(parts_of_gradients_are_of_equal_size)
     }
 }
 
-/* Of a batch without samples nothing is computed, and no kernel is launched. */
+/* Nothing is computed for a batch without samples, and no kernel is launched. */
 TEST(a_batch_may_be_empty)
 {
     struct rp_err e = {0};

@@ -402,7 +402,7 @@ TEST(a_second_queue_waits_for_the_first)
         alone(second_queue, (const char *const[]){"0", "1", "2"}[i]);
 }
 
-/* Of the second stream, its event, its thread's context, the record and the wait. */
+/* The second stream, its event, its thread's context, the record and the wait fail, one after the other. */
 static void failing_queue(void)
 {
     struct rp_err err = {0};

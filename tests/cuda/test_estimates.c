@@ -441,7 +441,7 @@ static double launch_cycles(const struct attention_launch *l, int gpu, const str
            ((work > l->bytes * byte ? work : l->bytes * byte) + l->waits * byte);
 }
 
-/* Of a score e is written and read again; both as from memory, although the cache has some. */
+/* The exponential of a score is written and read again; both as from memory, although the cache has some. */
 static double forward_cycles(char name[64], const struct attention_loops *loops, int gpu, const struct rp_cuda *c,
                              const struct rp_attention *a)
 {

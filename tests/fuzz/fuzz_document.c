@@ -91,7 +91,7 @@ static void start(void)
     MUST(!tap_failures);
 }
 
-/* Of one that the target may bend; the recipe is the honest one's. */
+/* A copy that the target may bend; the recipe is the honest one's. */
 static void copy_fx(struct fx *x)
 {
     struct rp_err err;

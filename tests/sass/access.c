@@ -106,8 +106,8 @@ static void atomic(const struct simt_warp *w, u32 pc, const struct sass_insn *i,
     }
 }
 
-/* Of lanes whose predicate is false zeros are copied. With .ZFILL the last bytes are zeros, as many as the address is
- * beyond its alignment: so ptxas passes the number of bytes of cp.async. */
+/* Lanes whose predicate is false copy zeros. With .ZFILL the last bytes are zeros, as many as the address is beyond its
+ * alignment: so ptxas passes the number of bytes of cp.async. */
 static void copy(struct simt_warp *w, u32 pc, const struct sass_insn *i, u32 m)
 {
     struct simt_copy *c = simt_new_copy(w, pc, m, i->bytes);

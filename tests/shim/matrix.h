@@ -120,7 +120,7 @@ static inline void shim_take_apart(struct shim_line *line, const uint16_t *x, in
     }
 }
 
-/* Of products k0 to k0 + f - 1 of two lines, f being 4, 8 or 16: the largest exponent, and the sum with each truncated
+/* The largest exponent of products k0 to k0 + f - 1 of two lines, f being 4, 8 or 16, and their sum with each truncated
  * to a multiple of 2^least. */
 #if defined __AVX2__
 #include <immintrin.h>

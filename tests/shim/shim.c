@@ -404,7 +404,7 @@ static int release_block(struct block *b)
     return 1;
 }
 
-/* Of n threads from the first one on, each that can run does, once. 1 if one did more than look at memory. */
+/* Each of n threads from the first one on that can run does, once. 1 if one did more than look at memory. */
 static int run_threads(struct block *b, unsigned first, unsigned n)
 {
     static unsigned order[SHIM_THREADS];

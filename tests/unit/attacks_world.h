@@ -55,7 +55,7 @@ static __attribute__((unused)) void set_device(struct fx *x, int rank, const cha
     x->hello[rank] = json_pack("{s:o}", "device", fx_device(device));
 }
 
-/* Of what the last record of a rank has of its exchanges. */
+/* Sets a value of the exchanges in the last record of a rank. */
 static __attribute__((unused)) void set_exchange(struct fx *x, int rank, const char *key, json_t *value)
 {
     if (!x->ended[rank])
@@ -113,7 +113,7 @@ static __attribute__((unused)) void caught(struct fx *x, enum rp_check_id by, en
     refused(x, by, code);
 }
 
-/* Of facts that were bent. */
+/* Facts that were bent are caught. */
 static __attribute__((unused)) void caught_as_bent(struct fx *x, enum rp_check_id by, enum rp_code code)
 {
     fx_derive(x);

@@ -181,7 +181,7 @@ static const struct rp_buf *fx_telemetry_of(const struct fx *x, int rank)
     return x->ranks > 1 ? &x->telemetry_of[rank] : &x->telemetry;
 }
 
-/* Of a node, or NULL; borrowed. */
+/* The capture of a node, or NULL; borrowed. */
 static json_t *fx_capture_of(const struct fx *x, int node, int after)
 {
     json_t *first = after ? x->after : x->before, *own = after ? x->node_after[node] : x->node_before[node];

@@ -455,7 +455,7 @@ static void expect_timed(const struct rp_challenge *given, enum rp_check_state s
     CHECK(l.state == reached, "timed: %s", l.text);
 }
 
-/* Of a round the signature is not checked, and this one is made up. */
+/* The signature of a round is not checked, and this one is made up. */
 TEST(a_round_counts_in_part_and_only_if_the_verifier_gives_it)
 {
     unsigned char signature[48] = {0x5a}, randomness[RP_SHA256_SIZE];
@@ -511,7 +511,7 @@ TEST(a_challenge_by_the_signer_bounds_nothing)
     CHECK(rp_trust_remove("alice", &err) == 0, "%s", err.msg);
 }
 
-/* Of somebody else, sealed again under another key: the seeds are another's. */
+/* Another's answer, sealed again under another key: the seeds are not its own. */
 TEST(an_answer_that_was_copied_is_refused)
 {
     FX(x);

@@ -86,7 +86,7 @@ TEST(command_that_failed_is_incomplete)
     accept("sealed", NULL, RP_VERDICT_INCOMPLETE);
 }
 
-/* Of a log with more results and samples than run.json may have. */
+/* A log with more results and samples than run.json may have. */
 TEST(log_with_too_many_results_is_not_read_and_samples_are_bounded)
 {
     COMMAND(c);

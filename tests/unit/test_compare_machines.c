@@ -206,7 +206,7 @@ TEST(work_that_came_while_it_ran)
     }
 }
 
-/* Of several nodes the first that had other work; one that does not say leaves it unknown. */
+/* Among several nodes the first that had other work; one that does not say leaves it unknown. */
 TEST(other_work_on_any_node)
 {
     static const struct {

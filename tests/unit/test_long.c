@@ -102,7 +102,7 @@ static void long_records(struct rp_records *rs, int64_t n)
                                            .step = (int32_t)i, .repeat = 1, .samples = 1, .timed = 1};
 }
 
-/* Of a run of n steps with itself. */
+/* Seconds that the agreement of a run of n steps with itself takes. */
 static double agreement_s(int64_t n)
 {
     struct rp_records rs;

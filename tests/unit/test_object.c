@@ -311,7 +311,7 @@ TEST(the_schema_refuses_what_is_not_of_its_type_and_says_where)
     rp_schema_free(s);
 }
 
-/* Of what nobody checked before: a frame, a record, a file of another program. */
+/* Documents that nothing checked before: a frame, a record, a file of another program. */
 TEST(a_value_of_another_type_reads_as_absent_and_harms_no_other)
 {
     static const char *const values[] = {"\"a\"", "7", "0.5", "true", "null", "[1, \"a\"]", "[[]]", "{\"a\": 1}", "{}"};

@@ -177,7 +177,7 @@ static void add_rank(struct rp_facts *f, int node, const char *isa, int threads)
     r->device->threads = threads;
 }
 
-/* Of two ranks, a run whose figures are these. */
+/* A run of two ranks with these figures. */
 struct two_ranks {
     struct rp_facts facts;
     struct rp_figures figures;

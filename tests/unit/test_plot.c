@@ -107,7 +107,7 @@ TEST(decades_are_as_wide_as_each_other)
     are_labels(&out, "class=\"area\"", "x", "0.0% 1|33.3% 10|66.7% 100|100.0% 1k|");
 }
 
-/* Of many points each column of two units has its least and its largest one, in their order. */
+/* Each column of two units keeps its least and its largest point of many, in their order. */
 TEST(lines_of_many_points_keep_both_extremes_of_a_column)
 {
     enum { N = 5001 };

@@ -215,7 +215,7 @@ TEST(memory_that_is_not_there_is_refused)
     }
 }
 
-/* Of each row: usable here if and only if the kernel shows its flags. */
+/* An instruction set is usable here if and only if the kernel shows its flags. */
 TEST(instruction_sets_are_those_of_this_cpu)
 {
     struct rp_err err;

@@ -121,8 +121,7 @@ TEST(embedded_recipes)
     CHECK(chdir(here) == 0, "no way back to %s", here);
 }
 
-/* Of a name of the GPT report's cases: DP_8x1x1_16_1536x16 is data x tensor x pipeline, global batch, width x
- * layers. */
+/* Names of the GPT report's cases: DP_8x1x1_16_1536x16 is data x tensor x pipeline, global batch, width x layers. */
 static void check_case(const char *name, const struct rp_recipe *r)
 {
     int data, tensor, pipeline, batch, hidden, layers;

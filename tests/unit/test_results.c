@@ -265,7 +265,7 @@ static int parse_exchanges(struct rp_records *rs, int exchange_ns, int overlap_n
     return rp_records_parse(rs, t.data, t.size, err);
 }
 
-/* Of several ranks the larger one of both sets the pace, if it is at least a tenth. */
+/* With several ranks the larger one of both sets the pace, if it is at least a tenth. */
 TEST(exchanges_may_set_the_pace)
 {
     static const struct {

@@ -77,7 +77,7 @@ struct tensor {
     const char *dtype; /* NULL: F32 */
 };
 
-/* Of zeros, in the order of the list. */
+/* A file of zeros, with tensors in the order of the list. */
 static const char *file_of(const char *name, const struct tensor *t, int n)
 {
     RP_BUF out = {0}, header = {0};

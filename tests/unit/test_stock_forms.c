@@ -21,7 +21,7 @@ static const char minisign_secret[] =
     "oa2YdyYHFmfQ7kuDW/zhOtGJ4Av6lVYGt8W1AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n";
 static const char minisign_public[] = "untrusted comment: minisign public key "
                                       "7E66C40A55FB3324\nRWQkM/tVCsRmftSt6ZXioa2YdyYHFmfQ7kuDW/zhOtGJ4Av6lVYGt8W1\n";
-/* Of "hello\n", hashed and in the older way. */
+/* Signatures of "hello\n", hashed and in the older way. */
 static const char minisign_hashed[] =
     "untrusted comment: signature from minisign secret key\n"
     "RUQkM/tVCsRmfp8bYDq7D/Q+9y6ZQvn4OKG94n1v+Jz8wOuH3hM94CgtsCn5/lUXdEvBU+StaXTdxEYHtnidyaA6Z4FfGZ5G0A0=\n"

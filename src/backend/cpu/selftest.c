@@ -1,3 +1,4 @@
+/* The self-test of the CPU: every operation by every instruction set that it has, in every arithmetic. */
 #include "backend/selftest.h"
 
 #include "backend/cpu/cpu.h"
