@@ -299,8 +299,9 @@ static const char *bad_link(const char *path, int exists)
     if (!exists)
         return "it is a symbolic link to something that is not there";
     int shared = stat(parent, &dir) < 0 || ((dir.st_mode & S_ISVTX) && (dir.st_mode & S_IWOTH));
-    return shared && link.st_uid != geteuid() && link.st_uid != dir.st_uid ? "it is a symbolic link of another user"
-                                                                           : NULL;
+    if (shared && link.st_uid != geteuid() && link.st_uid != dir.st_uid)
+        return "it is a symbolic link of another user";
+    return NULL;
 }
 
 int rp_write_file(const char *path, const void *data, size_t size, mode_t mode, struct rp_err *err)

@@ -366,9 +366,10 @@ static int check_limit(struct schema_walk *w, const struct keyword *k, const jso
 {
     if (!(k->of >> json_typeof(v) & 1))
         return 0;
-    double limit = json_number_value(arg), is = json_is_array(v)    ? (double)json_array_size(v)
-                                                : json_is_string(v) ? (double)json_string_length(v)
-                                                                    : json_number_value(v);
+    const double limit = json_number_value(arg);
+    const double is = json_is_array(v)    ? (double)json_array_size(v)
+                      : json_is_string(v) ? (double)json_string_length(v)
+                                          : json_number_value(v);
     return (k->least ? is >= limit : is <= limit) ? 0 : fail_walk(w, "%s %.17g%s", k->before, limit, k->after);
 }
 

@@ -109,8 +109,8 @@ const char *rp_known_lacks(const json_t *group, const char *path, const char *co
 
 void rp_show_number(char out[32], double number, const char *unit)
 {
-    static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}, *const decimal[] = {"", "k", "M", "G",
-                                                                                                      "T"};
+    static const char *const binary[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    static const char *const decimal[] = {"", "k", "M", "G", "T"};
     int i = 0;
     unit = unit ? unit : "";
     if (strcmp(unit, "B") == 0) {

@@ -146,8 +146,9 @@ static int read_header(struct rp_files *files, int i, struct npy *a, uint64_t *o
             "'%s': the header of the .npy file has %llu bytes, expected at most %d and less than the file: it is "
             "truncated",
             f->name, (unsigned long long)length, HEADER_MAX);
-    return rp_files_read(files, i, *offset - length, text, (size_t)length, err) < 0 ? -1
-                                                                                    : read_dictionary(a, text, err);
+    if (rp_files_read(files, i, *offset - length, text, (size_t)length, err) < 0)
+        return -1;
+    return read_dictionary(a, text, err);
 }
 
 int rp_token_npy(struct rp_files *files, int i, struct rp_token_range *out, struct rp_err *err)

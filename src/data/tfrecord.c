@@ -55,8 +55,8 @@ static int has_crc(void)
 }
 #endif
 
-__attribute__((target(CRC_TARGET))) static uint32_t crc32c_instruction(uint32_t crc, const unsigned char *p,
-                                                                       size_t size)
+__attribute__((target(CRC_TARGET)))
+static uint32_t crc32c_instruction(uint32_t crc, const unsigned char *p, size_t size)
 {
     uint64_t c = ~crc;
     for (; size >= 8; size -= 8, p += 8) {

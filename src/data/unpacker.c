@@ -41,8 +41,9 @@ enum rp_packing rp_packing_of(const void *head, size_t n)
     const unsigned char *p = head;
     if (n > 2 && p[0] == 0x1f && p[1] == 0x8b && p[2] == 8)
         return RP_PACKING_GZIP;
-    return n > 2 && (p[0] & 15) == 8 && p[0] >> 4 <= 7 && (p[0] << 8 | p[1]) % 31 == 0 ? RP_PACKING_ZLIB
-                                                                                       : RP_PACKING_NONE;
+    if (n > 2 && (p[0] & 15) == 8 && p[0] >> 4 <= 7 && (p[0] << 8 | p[1]) % 31 == 0)
+        return RP_PACKING_ZLIB;
+    return RP_PACKING_NONE;
 }
 
 /* "gzip" */

@@ -234,8 +234,8 @@ const struct rp_nvml_row rp_nvml_mig_rows[] = {
 
 const struct rp_nvml_row rp_nvml_link_rows[] = { /* the first row: is there a link, and is it up */
     {"state", BY(link_number, "nvmlDeviceGetNvLinkState"), WORD(0, "inactive", "active")},
-    {"version", BY(link_number, "nvmlDeviceGetNvLinkVersion"), WORD(0, "", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0",
-                                                                    "5.0")},
+    {"version", BY(link_number, "nvmlDeviceGetNvLinkVersion"),
+     WORD(0, "", "1.0", "2.0", "2.2", "3.0", "3.1", "4.0", "5.0")},
     {"speed", BY(link_speed, "nvmlDeviceGetFieldValues"), .form = RP_NVML_NUMBER, .unit = "B/s", .scale = 1000000},
     {"remote_type", BY(link_type, "nvmlDeviceGetNvLinkRemoteDeviceType"), WORD(0, "gpu", "ibm_npu", "switch")},
     {"remote_pci", link_pcis, TEXT(0)},

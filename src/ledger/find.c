@@ -102,11 +102,14 @@ static void count_attempts(const struct find_search *s)
         if (a->n >= s->position)
             continue;
         p->earlier++;
-        int64_t *as = !a->end ? &p->open
-                      : strcmp(a->end, rp_ledger_event_name(RP_LEDGER_SEALED)) == 0 ? &p->sealed
-                      : strcmp(a->end, rp_ledger_event_name(RP_LEDGER_FAILED)) == 0 ? &p->failed
-                                                                                    : &p->interrupted;
-        ++*as;
+        if (!a->end)
+            p->open++;
+        else if (strcmp(a->end, rp_ledger_event_name(RP_LEDGER_SEALED)) == 0)
+            p->sealed++;
+        else if (strcmp(a->end, rp_ledger_event_name(RP_LEDGER_FAILED)) == 0)
+            p->failed++;
+        else
+            p->interrupted++;
     }
 }
 

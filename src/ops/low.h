@@ -25,8 +25,8 @@ static inline uint16_t rp_low_round(uint32_t x, int fraction, int exponent)
     const uint32_t kept = significand >> cut, rest = significand & ((1u << cut) - 1), half = 1u << (cut - 1);
     const uint32_t rounded = kept + (rest > half || (rest == half && kept & 1));
     /* the leading bit of a normal number is one in the exponent; a carry goes into the exponent, too */
-    const uint32_t result = rounded + ((uint32_t)(above < 1 ? 0 : above - 1) << fraction), inf = ((1u << exponent) - 1)
-                                                                                                 << fraction;
+    const uint32_t result = rounded + ((uint32_t)(above < 1 ? 0 : above - 1) << fraction);
+    const uint32_t inf = ((1u << exponent) - 1) << fraction;
     return (uint16_t)(sign | (result < inf ? result : inf));
 }
 

@@ -323,8 +323,7 @@ static void put_commands(struct rp_buf *out, const struct rp_shown_bundle *b, in
             rp_section_fill(
                 &s, "{/log/result/0/throughput/value d3}</td><td>{/log/result/0/throughput/unit t}</td></tr>\n");
         else
-            rp_buf_puts(out, json_array_size(log ? log->result : NULL) ? "several</td><td></td></tr>\n"
-                                                                       : "none</td><td></td></tr>\n");
+            rp_buf_printf(out, "%s</td><td></td></tr>\n", log && json_array_size(log->result) ? "several" : "none");
     }
     rp_html_table_end(out);
 }

@@ -224,17 +224,17 @@ static void attention_of(int op, int *cases, int *failed)
     } sizes[] = {{2, 1, 2, 64},   {3, 7, 1, 5},     {2, 33, 3, 64},  {1, 128, 2, 64}, {2, 64, 1, 80},
                  {1, 200, 1, 64}, {9, 17, 3, 16},   {1, 512, 1, 64}, {1, 301, 1, 33}, {1, 40, 1, 130},
                  {1, 70, 2, 96},  {1, 130, 1, 128}, {1, 2177, 1, 8}};
-    for (int i = 0; i < COUNT(sizes); i++)
-        for (unsigned variant = tap_long() ? 0 : i % 8; variant < 16; variant += tap_long()
-                                                                                     ? (sizes[i].seq > 150 ? 5 : 1)
-                                                                                 : sizes[i].seq > 150 ? 16
-                                                                                                      : 8) {
+    for (int i = 0; i < COUNT(sizes); i++) {
+        const int is_large = sizes[i].seq > 150;
+        const unsigned step = tap_long() ? (is_large ? 5 : 1) : (is_large ? 16 : 8);
+        for (unsigned variant = tap_long() ? 0 : i % 8; variant < 16; variant += step) {
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads,
                                     .head_dim = sizes[i].dim, .dropout = dropouts[(variant + (unsigned)i) % 3],
                                     .variant = variant, .seed = variant};
             ++*cases;
             compare(op, &s, variant + (unsigned)i, failed);
         }
+    }
 }
 
 TEST(every_operation_has_the_bits_of_the_reference)

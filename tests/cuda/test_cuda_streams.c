@@ -408,9 +408,8 @@ static void failing_queue(void)
     struct rp_err err = {0};
     struct rp_dev *dev = gpu_here(NULL);
     const struct rp_backend *b = dev->backend;
-    static const char *const create[] = {"cuStreamCreate:2", "cuEventCreate:5"}, *const later[] = {
-                                                                                     "cuEventRecord:1",
-                                                                                     "cuStreamWaitEvent:1"};
+    static const char *const create[] = {"cuStreamCreate:2", "cuEventCreate:5"};
+    static const char *const later[] = {"cuEventRecord:1", "cuStreamWaitEvent:1"};
     for (int i = 0; i < 2; i++) {
         setenv("SHIM_FAIL", create[i], 1);
         CHECK(!b->second_queue(dev, &err) && err.code == RP_UNAVAILABLE, "%s: %s", create[i], err.msg);

@@ -30,8 +30,7 @@ static int in_time(const git_diff *d, const char *old_path, const char *new_path
 {
     (void)d, (void)old_path, (void)new_path;
     /* a positive one makes libgit2 use what it did not make */
-    return rp_now_ns() > ((const struct rp_git_job *)ctx)->deadline ? GIT_EUSER
-                                                                    : 0;
+    return rp_now_ns() > ((const struct rp_git_job *)ctx)->deadline ? GIT_EUSER : 0;
 }
 
 int rp_git_compare(git_diff **diff, const struct rp_git_job *j, git_repository *repo, uint32_t flags, const char **why)

@@ -75,9 +75,8 @@ static int note_remote(const git_config_entry *e, void *ctx)
     RP_FREE char *name = rp_asprintf("%.*s", (int)n - 11, e->name + 7), *shown = rp_git_public_url(e->value);
     rp_hide(r->p, "url", shown ? shown : e->value, hidden);              /* without the login */
     int unsafe = strpbrk(e->value, "@?") || rp_is_secret_name(e->value); /* a hash would let a password be guessed */
-    const char *clear = shown ? shown : e->value, *url = unsafe && !shown       ? "(withheld)"
-                                                         : r->p->opts->identify ? clear
-                                                                                : hidden;
+    const char *clear = shown ? shown : e->value;
+    const char *url = unsafe && !shown ? "(withheld)" : r->p->opts->identify ? clear : hidden;
     RP_FREE char *public = rp_public_name(r->p, "remote", name), *line = rp_asprintf("%s %s", public, url);
     rp_git_add_line(r->list, line);
     /* of several, git fetches from the first */

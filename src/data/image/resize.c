@@ -136,10 +136,10 @@ static int pack_taps(struct rp_resize_taps *t, int inputs, int outputs)
 
 #if defined __x86_64__
 /* One output; groups is a constant where it matters, so that no branch depends on the weights. */
-__attribute__((target("avx2"), always_inline)) static inline uint32_t sum_groups(const uint8_t *p, const __m256i *w,
-                                                                                 int groups)
+__attribute__((target("avx2"), always_inline))
+static inline uint32_t sum_groups(const uint8_t *p, const __m256i *w, int groups)
 {
-    /* pixels 0 and 1 */
+    /* pixels 0 and 1, 2 and 3 */
     const __m256i spread = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,
                                             6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
     __m256i high = _mm256_setzero_si256(), low = high;

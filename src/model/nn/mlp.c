@@ -11,14 +11,19 @@ void rp_nn_gelu_use(struct rp_net *m, enum rp_activation act, long rows, long wi
 void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g, const rp_stored *u, int rows,
                         int width)
 {
-    (act == RP_ACTIVATION_gelu_tanh ? dev->op->gelu_tanh_forward : dev->op->gelu_forward)(dev, g, u, rows, width);
+    if (act == RP_ACTIVATION_gelu_tanh)
+        dev->op->gelu_tanh_forward(dev, g, u, rows, width);
+    else
+        dev->op->gelu_forward(dev, g, u, rows, width);
 }
 
 void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, rp_stored *du, float *dbias, const rp_stored *dg,
                          const rp_stored *u, int rows, int width, float *work)
 {
-    (act == RP_ACTIVATION_gelu_tanh ? dev->op->gelu_tanh_backward : dev->op->gelu_backward)(dev, du, dbias, dg, u, rows,
-                                                                                            width, work);
+    if (act == RP_ACTIVATION_gelu_tanh)
+        dev->op->gelu_tanh_backward(dev, du, dbias, dg, u, rows, width, work);
+    else
+        dev->op->gelu_backward(dev, du, dbias, dg, u, rows, width, work);
 }
 
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer)

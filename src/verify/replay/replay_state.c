@@ -196,6 +196,7 @@ int rp_replay_judge_state(struct rp_replaying *p, struct rp_err *err)
         return 0;
     if (untrained->all <= 0 && count_products(untrained, p, NULL, 0, err) < 0)
         return rp_wrap(err, "counting the products of an untrained state");
-    return count_products(&p->out->products, p, p->o->init, p->o->first, err) < 0 ? rp_wrap(err, "counting products")
-                                                                                  : 0;
+    if (count_products(&p->out->products, p, p->o->init, p->o->first, err) < 0)
+        return rp_wrap(err, "counting products");
+    return 0;
 }
