@@ -254,12 +254,10 @@ static void name_failed(struct rp_buf *out, const struct rp_verification *v)
 /* " (min_steps, complete)" */
 static void name_broken_rules(struct rp_buf *out, const struct rp_verification *v)
 {
-    size_t i;
-    json_t *rule;
     const char *between = " (";
-    json_array_foreach(v->policy, i, rule)
-        if (!json_is_true(json_object_get(rule, "holds"))) {
-            rp_buf_printf(out, "%s%s", between, rp_json_text_at(rule, "rule"));
+    for (int64_t i = 0; v->policy && i < v->policy->row_n; i++)
+        if (!v->policy->row[i].holds) {
+            rp_buf_printf(out, "%s%s", between, v->policy->row[i].rule);
             between = ", ";
         }
     rp_buf_puts(out, ")");

@@ -234,6 +234,19 @@ static void add_text(json_t *j, const char *key, const char *text)
         json_object_set_new(j, key, json_string(text));
 }
 
+/* The rows of a list of answer.def; nothing where it is NULL. */
+static void add_rows(json_t *j, const char *key, const void *list, const struct rp_object_type *type)
+{
+    RP_JSON *all = list ? rp_object_json(list, type) : NULL;
+    json_object_set(j, key, json_object_get(all, "row"));
+}
+
+static void add_part(json_t *j, const char *key, const void *part, const struct rp_object_type *type)
+{
+    if (part)
+        json_object_set_new(j, key, rp_object_json(part, type));
+}
+
 json_t *rp_verification_json(const struct rp_verification *v)
 {
     json_t *j = json_pack("{s:s}", "verdict", rp_verdict_name(v->verdict)), *list = json_array(),
@@ -257,14 +270,12 @@ json_t *rp_verification_json(const struct rp_verification *v)
                             json_pack("{s:s, s:i}", "state", rp_check_state_name(RP_CHECK_SKIPPED), "checks", later));
     json_object_set_new(j, "warnings", warnings);
     json_object_set_new(j, "timed", timed_json(v)); /* where there is none, jansson adds nothing */
-    json_object_set_new(j, "countersignatures", rp_countersigned_json(v));
-    json_object_set(j, "timestamps", v->timestamps);
+    add_rows(j, "countersignatures", v->signatures, &rp_type_countersigned_list);
+    add_rows(j, "timestamps", v->timestamps, &rp_type_timestamped_list);
     json_object_set(j, "replay", v->replay);
-    json_object_set(j, "policy", v->policy);
-    if (v->ledger)
-        json_object_set_new(j, "ledger", rp_object_json(v->ledger, &rp_type_attempts_answer));
+    add_rows(j, "policy", v->policy, &rp_type_policy_list);
+    add_part(j, "ledger", v->ledger, &rp_type_attempts_answer);
     json_object_set(j, "forked", v->forked);
-    if (v->scaling)
-        json_object_set_new(j, "scaling", rp_object_json(v->scaling, &rp_type_scaling_answer));
+    add_part(j, "scaling", v->scaling, &rp_type_scaling_answer);
     return j;
 }

@@ -241,16 +241,18 @@ static void free_object(void *object, const struct rp_object_type *type)
 void rp_verification_fini(struct rp_verification *v)
 {
     rp_run_documents_free(v->run);
-    json_decref(v->policy);
-    json_decref(v->replay);
+    free_object(v->policy, &rp_type_policy_list);
     free_object(v->signatures, &rp_type_countersigned_list);
-    json_decref(v->timestamps);
+    free_object(v->timestamps, &rp_type_timestamped_list);
     free_object(v->ledger, &rp_type_attempts_answer);
-    json_decref(v->forked);
     free_object(v->scaling, &rp_type_scaling_answer);
+    json_decref(v->replay);
+    json_decref(v->forked);
     v->run = NULL;
+    v->policy = NULL;
     v->signatures = NULL;
+    v->timestamps = NULL;
     v->ledger = NULL;
     v->scaling = NULL;
-    v->policy = v->replay = v->timestamps = v->forked = NULL;
+    v->replay = v->forked = NULL;
 }

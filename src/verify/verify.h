@@ -102,23 +102,24 @@ struct rp_policy; /* verify/policy/policy.h */
 struct rp_tsa_ca; /* sign/timestamp.h */
 
 struct rp_verify_opts {
-    /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look in the store */
-    const char *trust;
-    int any_key;                  /* --any-key: an unknown key is accepted */
-    const char *original;         /* --original: the run that this one replicates; NULL: not compared */
-    /* --replication: a replication of this bundle that a countersignature names; NULL: none is replayed */
-    const char *replication;
-    const char *ledger;           /* --ledger: the signer's ledger, exported; NULL: not looked up */
-    const struct rp_tsa_ca *tsa_ca; /* --tsa-ca: whose time stamps are checked; NULL: they are an unchecked claim */
-    const char *seen;             /* own record of verifications, for forked ledgers; NULL: not compared */
-    struct rp_replay_opts replay; /* replay.steps 0: no replay */
+    const char *trust;   /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look there */
+    int any_key;         /* --any-key: an unknown key is accepted */
+    int64_t received_ns; /* --received: when the bundle was there, since 1970; 0: now */
+    const char *seen;    /* own record of verifications, for forked ledgers; NULL: not compared */
     const struct rp_policy *policy; /* NULL: none */
+    /* other files */
+    const char *original;           /* --original: the run that this one replicates; NULL: not compared */
+    const char *replication;        /* --replication: the one that a countersignature names; NULL: none is replayed */
+    const char *baseline;           /* --baseline: another bundle, for the speed-up; or NULL */
+    const char *ledger;             /* --ledger: the signer's ledger, exported; NULL: not looked up */
+    const struct rp_tsa_ca *tsa_ca; /* --tsa-ca: whose time stamps are checked; NULL: they are an unchecked claim */
     const struct rp_challenge *challenge; /* --challenge: the one that the run must answer; NULL: any */
-    int64_t received_ns;          /* --received: when the bundle was there, since 1970; 0: now */
+    /* what is trained again */
+    struct rp_replay_opts replay;    /* replay.steps 0: no replay */
     const struct rp_challenge *draw; /* --draw: draws the parts of the replay; NULL: replay.first and replay.steps do */
-    int draws;                    /* --draws: how many parts; 0: RP_DRAWS. Of several, replay.init is a directory */
-    const char *baseline;         /* --baseline: another bundle, for the speed-up; or NULL */
-    struct rp_verified *keep;     /* NULL, or zeroed: filled where rp_verdict_shows() */
+    int draws; /* --draws: how many parts; 0: RP_DRAWS. With several, replay.init is a directory */
+
+    struct rp_verified *keep; /* NULL, or zeroed: filled where rp_verdict_shows() */
 };
 
 /* What clocks other than the signer's say: all samples of the run were computed between two moments. */
@@ -137,53 +138,50 @@ struct rp_timed {
 struct rp_verification {
     struct rp_check_result check[RP_CHECK_COUNT];
     enum rp_verdict verdict;
-    char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
+    char why[512]; /* of OTHER_VERSION and INCONCLUSIVE, and of FAILED the first failure; or "" */
+
+    /* ---- the bundle and its signer ---- */
     char bundle[256];                      /* the name of its file */
-    /* SHA-256 of statement.dsse.json, which identifies this bundle; "" if there is none */
-    char statement[65];
+    char statement[65];                    /* SHA-256 of statement.dsse.json, which identifies the bundle; "": none */
+    char fingerprint[RP_FINGERPRINT_SIZE]; /* of the key that signed; "" before that is known */
     enum rp_standing standing;             /* of that key */
     char signer[128];                      /* its name in the trust store, or "" */
-    struct rp_countersigned_list *signatures; /* countersignatures; NULL before they were read */
-    /* [{"number", "valid", "checked", "time", "not_after", "accuracy_s" or null, "authority", "serial", "policy",
-     * "hash"}], "why" where it is not valid or not by --tsa-ca; NULL: none */
-    json_t *timestamps;
-    /* the bundle existed by then, since 1970, accuracy included: the earliest time stamp by an authority of --tsa-ca;
-     * 0: none */
-    int64_t stamped_ns;
-    struct rp_run_documents *run;          /* facts.json and run.json once digests and schema passed, else NULL */
-    int64_t replay_from, replayed;         /* how many steps were replayed with equal bits, and the first of them */
-    /* of --replay-micro: micro-batches of step replay_from with equal losses, and all of it; else 0 */
-    int64_t micros, of_micros;
-    int64_t parts, replayed_parts;         /* of --draw: of the run, and of those the replayed ones; else 0 */
-    int64_t keyed;                         /* keyed roots of a replication that were recomputed, after a step */
-    int drawn;                             /* by a challenge (--draw) made after the bundle came */
-    double undetected;                     /* of --draw: how likely it misses a run that skipped half of its steps */
-    double needed;                         /* products of a step from a state handed over, of those of an untrained
-                                              one: the least; 0: not counted */
-    int from_file;                         /* the run starts from a file, whose weights may be anything */
-    double repeated;                       /* share of samples that their step has twice, without dropout or crops */
-    char drawn_by[RP_CHALLENGER];          /* whose that is, in words */
-    /* what the run has of its own, and no recipe of this program: a key, "recipe.yaml"; or "" */
-    char own_setting[64];
-    struct rp_timed timed;
+    struct rp_run_documents *run; /* facts.json and run.json once digests and schema passed, else NULL */
     struct rp_verified_place {
         int64_t ranks, nodes, devices; /* GPUs, or threads of processors */
         int64_t machines;              /* that the nodes are, by their captures */
-        /* rp_run_place_text(), and how many machines where fewer than nodes; "": unknown */
-        char text[RP_PLACE_TEXT];
-    } place;                           /* where it ran, by the signer's account */
-    json_t *replay;                        /* rp_replay_json(), or NULL without a replay */
-    json_t *policy;                        /* [{"rule", "holds", "text"}] of the given policy, or NULL */
-    /* of OTHER_VERSION and INCONCLUSIVE, and of FAILED the first failure; or "" */
-    char why[512];
+        char text[RP_PLACE_TEXT]; /* rp_run_place_text(), and how many machines where fewer than nodes; "": unknown */
+    } place; /* where it ran, by the signer's account */
+
+    /* ---- what others signed; lists and parts are NULL where there is none ---- */
+    struct rp_countersigned_list *signatures; /* countersignatures; NULL before they were read */
+    struct rp_timestamped_list *timestamps;
+    int64_t stamped_ns; /* since 1970: it existed by then, accuracy included, by an authority of --tsa-ca; 0: unknown */
     struct rp_attempts_answer *ledger; /* NULL if --ledger was not given, or does not have the run */
     /* of this bundle and of another one of its key that was verified here: {"positions", "heads", "statements": [this,
-     * other], "seen_at"}, where one ledger cannot have both, positions and heads null where one of them is in none; or
-     * NULL */
+     * other], "seen_at"}, where one ledger cannot have both, positions and heads null where one of them is in none */
     json_t *forked;
-    struct rp_scaling_answer *scaling;     /* against --baseline, or NULL */
-    int original;                          /* the run of --original was verified and compared with this one again */
-    int64_t original_steps;                /* that the original trained */
+
+    /* ---- what was trained again ---- */
+    json_t *replay;                /* rp_replay_json() */
+    int64_t replay_from, replayed; /* how many steps were replayed with equal bits, and the first of them */
+    int64_t micros, of_micros;     /* --replay-micro: micro-batches of step replay_from with equal losses; all of it */
+    int64_t keyed;                 /* keyed roots of a replication that were recomputed, after a step */
+    int64_t parts, replayed_parts; /* --draw: of the run, and of those the replayed ones */
+    int drawn;                     /* by a challenge (--draw) made after the bundle came */
+    char drawn_by[RP_CHALLENGER];  /* whose challenge that is, in words */
+    double undetected;             /* --draw: how likely it misses a run that skipped half of its steps */
+    double needed;        /* least share of an untrained step's products in a step from a state that was handed over */
+    int from_file;        /* the run starts from a file, whose weights may be anything */
+    double repeated;      /* share of samples that their step has twice, without dropout or crops */
+    char own_setting[64]; /* a setting that no recipe of this program has: its key, or "recipe.yaml"; "": none */
+    struct rp_timed timed;
+
+    /* ---- compared with what was given ---- */
+    struct rp_policy_list *policy;
+    struct rp_scaling_answer *scaling; /* against --baseline */
+    int original;                      /* the run of --original was verified and compared with this one again */
+    int64_t original_steps;            /* that the original trained */
 };
 
 /* 0: verified, also by an unknown key, and a run that did not reach its end. -1: *err has the code and message of the

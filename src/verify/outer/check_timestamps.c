@@ -4,6 +4,7 @@
 #include "sign/timestamp.h"
 #include "verify/state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,12 +24,18 @@ static int64_t not_after(const struct rp_timestamp *t)
     return t->time_ns + (t->accuracy_ns > 0 ? t->accuracy_ns : 0);
 }
 
-static void describe_timestamp(json_t *row, const struct rp_timestamp *t)
+static void describe_timestamp(struct rp_timestamped_answer *row, const struct rp_timestamp *t)
 {
     char text[32];
-    json_object_update_new(row, rp_timestamp_json(t));
+    rp_rfc3339(text, (uint64_t)t->time_ns);
+    row->time = rp_strdup(text);
     rp_rfc3339(text, (uint64_t)(not_after(t) + SECOND_NS - 1)); /* whole seconds, never earlier */
-    json_object_set_new(row, "not_after", json_string(text));
+    row->not_after = rp_strdup(text);
+    row->accuracy_s = t->accuracy_ns < 0 ? NAN : (double)t->accuracy_ns / 1e9;
+    row->authority = rp_strdup(t->authority);
+    row->serial = rp_strdup(t->serial);
+    row->policy = rp_strdup(t->policy);
+    row->hash = rp_strdup(t->hash);
 }
 
 /* What the tokens of a bundle come to. */
@@ -41,28 +48,26 @@ struct stamp_tally {
     int64_t first_ns;     /* earliest time among those that count: checked ones with --tsa-ca, else all */
 };
 
-/* 0: the token holds together; its row has "checked" if its authority is one of --tsa-ca. */
-static int open_token(struct rp_verify_state *s, const struct rp_member *m, json_t *row, struct stamp_tally *t,
-                      struct rp_err *err)
+/* 0: the token holds together; it is checked if its authority is one of --tsa-ca. */
+static int open_token(struct rp_verify_state *s, const struct rp_member *m, struct rp_timestamped_answer *row,
+                      struct stamp_tally *t, struct rp_err *err)
 {
     const struct rp_buf *statement = &rp_bundle_find(&s->bundle, "statement.dsse.json")->bytes;
     struct rp_timestamp token;
     struct rp_err why = {0};
     if (rp_timestamp_read(&token, rp_buf_text(&m->bytes), m->bytes.size, statement, err) < 0)
         return rp_wrap(err, "%s", m->name);
-    int checked =
+    row->checked =
         s->o->tsa_ca && rp_timestamp_check(&token, rp_buf_text(&m->bytes), m->bytes.size, s->o->tsa_ca, &why) == 0;
+    row->why = *why.msg ? rp_strdup(why.msg) : NULL;
     describe_timestamp(row, &token);
-    if (checked)
+    if (row->checked) {
         t->checked++;
-    else if (s->o->tsa_ca && t->alien.code == RP_OK) {
+    } else if (s->o->tsa_ca && t->alien.code == RP_OK) {
         t->alien = why;
         rp_wrap(&t->alien, "%s", m->name);
     }
-    if (*why.msg)
-        json_object_set_new(row, "why", json_string(why.msg));
-    json_object_set_new(row, "checked", json_boolean(checked));
-    if ((checked || !s->o->tsa_ca) && (!t->first_ns || not_after(&token) < t->first_ns)) {
+    if ((row->checked || !s->o->tsa_ca) && (!t->first_ns || not_after(&token) < t->first_ns)) {
         t->first_ns = not_after(&token);
         t->adds = token.accuracy_ns > 0;
     }
@@ -75,17 +80,16 @@ static void open_tokens(struct rp_verify_state *s, int n, struct stamp_tally *t)
         char name[64];
         struct rp_err why = {0};
         const struct rp_member *m = rp_bundle_find(&s->bundle, RP_FORMAT(name, RP_TIMESTAMP_FOLDER "%d.tsr", i));
-        json_t *row = json_pack("{s:i}", "number", i);
-        int good =
+        struct rp_timestamped_list *all = s->v->timestamps;
+        struct rp_timestamped_answer *row = rp_object_add(&all->row, &all->row_n, &rp_type_timestamped_answer);
+        row->number = i;
+        row->valid =
             m ? open_token(s, m, row, t, &why) == 0 : rp_fail(&why, RP_MALFORMED, "missing member %s", name) == 0;
-        json_object_set_new(row, "valid", json_boolean(good));
-        if (!good) {
-            json_object_set_new(row, "checked", json_false());
-            json_object_set_new(row, "why", json_string(why.msg));
-            if (!t->failed++)
-                t->broken = why;
-        }
-        json_array_append_new(s->v->timestamps, row);
+        if (row->valid)
+            continue;
+        row->why = rp_strdup(why.msg);
+        if (!t->failed++)
+            t->broken = why;
     }
 }
 
@@ -99,7 +103,7 @@ int rp_check_timestamps(struct rp_verify_state *s, struct rp_check_result *resul
                                                                   : "none; 'repro timestamp' adds them");
     if (n > RP_TIMESTAMP_MAX)
         return rp_fail(err, RP_MALFORMED, "%d time stamps; at most %d are accepted", n, RP_TIMESTAMP_MAX);
-    s->v->timestamps = json_array();
+    s->v->timestamps = rp_alloc(sizeof *s->v->timestamps);
     open_tokens(s, n, &t);
     if (t.failed || (s->o->tsa_ca && !t.checked)) {
         *err = t.failed ? t.broken : t.alien;

@@ -42,6 +42,19 @@ static int is_refused_command(const struct rp_verify_state *s, int rule)
     return rule == RP_RULE_commands && s->run.doc->command && !s->o->policy->rule[rule].line;
 }
 
+/* Takes the text of the answer. */
+static const struct rp_policy_answer *add_row(struct rp_policy_list *list, int rule, const struct rp_answer *a)
+{
+    struct rp_policy_answer *row = rp_object_add(&list->row, &list->row_n, &rp_type_policy_answer);
+    const size_t size = strlen(a->text) + 1;
+    RP_FREE char *text = a->text;
+    row->rule = rp_strdup(rp_rule_text(rule)->id);
+    row->holds = a->holds;
+    row->text = rp_alloc(size);
+    rp_ascii(row->text, size, text);
+    return row;
+}
+
 int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     static void (*const rules[])(const struct rp_verify_state *, struct rp_answer *) = {
@@ -54,7 +67,7 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
     RP_BUF names = {0}, reasons = {0}, first = {0}; /* of the broken rules; the first remark of one that holds */
     if (!p)
         return rp_check_skip(result, "not requested; --policy FILE gives the rules that the bundle must meet");
-    s->v->policy = json_array();
+    s->v->policy = rp_alloc(sizeof *s->v->policy);
     for (int i = 0; i < RP_RULE_COUNT; i++) {
         struct rp_answer a = {.rule = &p->rule[i]};
         if (!p->rule[i].line && !is_refused_command(s, i))
@@ -65,16 +78,12 @@ int rp_check_policy(struct rp_verify_state *s, struct rp_check_result *result, s
                       "the bundle is of a command, " RP_MEASURED_BY_LOG ": `commands: true` accepts such bundles");
         else if (check_kind(s, i, &a) == 0)
             rules[i](s, &a);
-        const size_t size = strlen(a.text) + 1;
-        RP_FREE char *text = a.text, *safe = rp_alloc(size);
-        rp_ascii(safe, size, text);
-        json_array_append_new(
-            s->v->policy, json_pack("{s:s, s:b, s:s}", "rule", rp_rule_text(i)->id, "holds", a.holds, "text", safe));
+        const struct rp_policy_answer *row = add_row(s->v->policy, i, &a);
         if (a.holds && a.remark && !remarks++)
-            rp_buf_printf(&first, "%s: %s", rp_rule_text(i)->id, safe);
+            rp_buf_printf(&first, "%s: %s", row->rule, row->text);
         if (!a.holds) {
-            rp_buf_printf(&names, "%s%s", broken ? ", " : "", rp_rule_text(i)->id);
-            rp_buf_printf(&reasons, "%s%s: %s", broken++ ? "; " : "", rp_rule_text(i)->id, safe);
+            rp_buf_printf(&names, "%s%s", broken ? ", " : "", row->rule);
+            rp_buf_printf(&reasons, "%s%s: %s", broken++ ? "; " : "", row->rule, row->text);
         }
     }
     if (broken)
