@@ -21,7 +21,7 @@
 #define RP_OBJECT_LIST "cli/host_order.def"
 #include "base/object_tables.inc.h"
 
-enum { ORDER_S = 60, LOOK_MS = 50, LAST_S = 6, PLACES_MAX = 8 };
+enum { ORDER_S = 60, LOOK_MS = 50, LAST_S = 6 };
 
 struct host_process {
     struct rp_joining_place place;

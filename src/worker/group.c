@@ -18,32 +18,32 @@
 
 struct member {
     struct rp_process worker;
-    int process;  /* of the job, that started it; 0: this one */
+    int process;       /* number of the process of the job that started it; 0: this one */
     uint64_t alive_ns; /* time of its last message */
-    uint64_t look_ns;
-    int waiting;  /* for this rank, by its last message; -1: for none */
-    char phase[24]; /* its last PHASE; "": it opens its device */
-    char in[24];    /* what it has begun within the phase; "": nothing that has a name */
-    long long step; /* the last one that it has done; -1: none */
-    json_t *listen; /* body of its LISTEN frame; NULL: not yet known */
-    int finished; /* has sent DONE */
+    uint64_t look_ns;  /* when its silence was looked at last */
+    int waiting;       /* for this rank, by its last message; -1: for none */
+    char phase[24];    /* its last PHASE; "": it opens its device */
+    char in[24];       /* what it has begun within the phase; "": nothing that has a name */
+    long long step;    /* the last one that it has done; -1: none */
+    json_t *listen;    /* body of its LISTEN frame; NULL: not yet known */
+    int finished;      /* it has sent DONE */
+    int gone;          /* its process was reaped */
+    int told;          /* that was passed on */
     int failed;
-    int gone;     /* its process was reaped */
-    int told;     /* that was passed on */
-    int lost;     /* the rank that made it fail, itself as others say, or RP_LOST_SOME; -1: itself */
+    int lost; /* the rank that made it fail, itself as others say, or RP_LOST_SOME; -1: itself */
     uint64_t failed_ns;
     struct rp_err err;
 };
 
 struct rp_group_of_workers {
-    int n, next; /* next: to be read, so that no rank is starved */
-    int first;   /* rank of the first */
-    int leads;   /* lets ranks find each other */
-    int connected; /* PEERS was sent */
+    int n, next;    /* next: to be read, so that no rank is starved */
+    int first;      /* rank of the first */
+    int leads;      /* lets ranks find each other */
+    int connected;  /* PEERS was sent */
     int lost;       /* once `join` has failed: the first rank of the process that is gone; -1: unknown */
     int stop_asked; /* the number of the process that asked, plus one */
     struct rp_join *join; /* NULL: all are here */
-    struct member *m;
+    struct member *m;     /* [n] */
 };
 
 int rp_job_member_has_gpus(const struct rp_job_member *m)

@@ -19,14 +19,14 @@ struct rp_bpe {
     int64_t vocabulary;
     struct rp_bpe_merge *merge; /* hash table of merge_places, a power of two */
     size_t merge_places;
-    struct rp_bpe_word *word; /* hash table of BPE_WORDS */
+    struct rp_bpe_word *word; /* hash table, of the size in bpe.c */
     size_t words;
     struct rp_buf text;
     uint32_t *id;
     size_t ids, ids_cap;
     uint32_t *part; /* the pre-token that is merged: ids and links */
     uint64_t *heap;
-    size_t part_cap, heap_cap;
+    size_t part_cap; /* of part and heap */
 };
 
 /* The place of a pair, or the free place where it belongs. */
