@@ -79,13 +79,11 @@ static struct low_head low_head_of(const struct low_attention_job *o, int part, 
     return x;
 }
 
-/* C[m, n] over k, by this thread alone. */
-static void low_multiply(const struct low_head *x, float *c, long ldc, const uint16_t *a, long lda, int ta,
-                         const uint16_t *b, long ldb, int tb, long m, long n, long k, int continues)
+/* One product in the head's arithmetic, by this thread alone. */
+static void low_multiply(const struct low_head *x, struct rp_tc_gemm g)
 {
-    const struct rp_tc_gemm g = {.format = x->arithmetic->format, .tc = x->arithmetic->tc, .ta = ta, .tb = tb,
-                                 .m = (int)m, .n = (int)n, .k = (int)k, .a = a, .lda = lda, .b = b, .ldb = ldb, .c = c,
-                                 .ldc = ldc, .continues = continues};
+    g.format = x->arithmetic->format;
+    g.tc = x->arithmetic->tc;
     rp_tc_gemm_run(x->cpu->tc, NULL, 1, x->tiles, &g, NULL);
 }
 
@@ -151,13 +149,15 @@ static float low_tile_row(uint16_t *p, struct low_query *r, const struct low_hea
 
 static void low_forward_block(const struct low_attention_job *o, const struct low_head *x, long q0, long n)
 {
-    const long keys = low_keys_of(x, q0, n), mask_ld = rp_mask_stride(x->seq) / 8;
+    const long keys = low_keys_of(x, q0, n), dim = x->dim, mask_ld = rp_mask_stride(x->seq) / 8;
     const int drops = o->mask != NULL;
     struct low_query row[LOW_QUERIES];
-    low_multiply(x, x->s, keys, x->q + q0 * x->dim, x->dim, 0, x->k, x->dim, 1, n, keys, x->dim, 0);
+    low_multiply(x, (struct rp_tc_gemm){.m = (int)n, .n = (int)keys, .k = (int)dim, /* S = Q K^T */
+                                        .a = x->q + q0 * dim, .lda = dim, .b = x->k, .ldb = dim, .tb = 1,
+                                        .c = x->s, .ldc = keys});
     for (long i = 0; i < n; i++) {
         row[i] = (struct low_query){.most = -__builtin_inff()};
-        memset(x->out + i * x->dim, 0, (size_t)x->dim * sizeof *x->out);
+        memset(x->out + i * dim, 0, (size_t)dim * sizeof *x->out);
         if (drops)
             decide_first(o->mask + (x->row0 + q0 + i) * mask_ld, &o->decider, x->row0 + q0 + i,
                          x->a->causal ? q0 + i + 1 : x->seq);
@@ -168,20 +168,22 @@ static void low_forward_block(const struct low_attention_job *o, const struct lo
             const uint8_t *kept = drops ? o->mask + (x->row0 + q0 + i) * mask_ld : NULL;
             const float rescale =
                 low_tile_row(x->p + i * RP_LOW_KEYS, &row[i], x, x->s + i * keys + k0, q0 + i, k0, wide, kept);
-            for (long d = 0; d < x->dim; d++)
-                x->out[i * x->dim + d] = x->out[i * x->dim + d] * rescale;
+            for (long d = 0; d < dim; d++)
+                x->out[i * dim + d] = x->out[i * dim + d] * rescale;
         }
-        low_multiply(x, x->out, x->dim, x->p, RP_LOW_KEYS, 0, x->v + k0 * x->dim, x->dim, 0, n, x->dim, wide, 1);
+        low_multiply(x, (struct rp_tc_gemm){.m = (int)n, .n = (int)dim, .k = (int)wide, /* O += P V */
+                                            .a = x->p, .lda = RP_LOW_KEYS, .b = x->v + k0 * dim, .ldb = dim,
+                                            .c = x->out, .ldc = dim, .continues = 1});
     }
     for (long i = 0; i < n; i++) {
         const float inv = 1.0f / ((row[i].sum[0] + row[i].sum[1]) + (row[i].sum[2] + row[i].sum[3]));
         const float factor = drops ? inv * x->a->drop.scale : inv;
-        float *out = x->out + i * x->dim;
+        float *out = x->out + i * dim;
         o->row_max[x->row0 + q0 + i] = row[i].most;
         o->row_inv[x->row0 + q0 + i] = inv;
-        for (long d = 0; d < x->dim; d++)
+        for (long d = 0; d < dim; d++)
             out[d] = out[d] * factor;
-        low_round_row(o->out + x->o0 + (q0 + i) * x->width, out, x->dim, x->arithmetic->format);
+        low_round_row(o->out + x->o0 + (q0 + i) * x->width, out, dim, x->arithmetic->format);
     }
 }
 
@@ -236,13 +238,22 @@ static void low_backward_row(const struct low_attention_job *o, const struct low
 static void low_backward_block(const struct low_attention_job *o, const struct low_head *x, long q0, long n)
 {
     const long keys = low_keys_of(x, q0, n), dim = x->dim;
-    low_multiply(x, x->s, keys, x->q + q0 * dim, dim, 0, x->k, dim, 1, n, keys, dim, 0);
-    low_multiply(x, x->dp, keys, x->g + q0 * dim, dim, 0, x->v, dim, 1, n, keys, dim, 0);
+    low_multiply(x, (struct rp_tc_gemm){.m = (int)n, .n = (int)keys, .k = (int)dim, /* S = Q K^T */
+                                        .a = x->q + q0 * dim, .lda = dim, .b = x->k, .ldb = dim, .tb = 1,
+                                        .c = x->s, .ldc = keys});
+    low_multiply(x, (struct rp_tc_gemm){.m = (int)n, .n = (int)keys, .k = (int)dim, /* dP = dO V^T */
+                                        .a = x->g + q0 * dim, .lda = dim, .b = x->v, .ldb = dim, .tb = 1,
+                                        .c = x->dp, .ldc = keys});
     for (long i = 0; i < n; i++)
         low_backward_row(o, x, q0 + i, i, keys);
-    low_multiply(x, x->out, dim, x->ds, keys, 0, x->k, dim, 0, n, dim, keys, 0);
-    low_multiply(x, x->dk, dim, x->ds, keys, 1, x->q + q0 * dim, dim, 0, keys, dim, n, 1);
-    low_multiply(x, x->dv, dim, x->p, keys, 1, x->g + q0 * dim, dim, 0, keys, dim, n, 1);
+    low_multiply(x, (struct rp_tc_gemm){.m = (int)n, .n = (int)dim, .k = (int)keys, /* dQ = dS K */
+                                        .a = x->ds, .lda = keys, .b = x->k, .ldb = dim, .c = x->out, .ldc = dim});
+    low_multiply(x, (struct rp_tc_gemm){.m = (int)keys, .n = (int)dim, .k = (int)n, /* dK += dS^T Q */
+                                        .a = x->ds, .lda = keys, .ta = 1, .b = x->q + q0 * dim, .ldb = dim,
+                                        .c = x->dk, .ldc = dim, .continues = 1});
+    low_multiply(x, (struct rp_tc_gemm){.m = (int)keys, .n = (int)dim, .k = (int)n, /* dV += P^T dO */
+                                        .a = x->p, .lda = keys, .ta = 1, .b = x->g + q0 * dim, .ldb = dim,
+                                        .c = x->dv, .ldc = dim, .continues = 1});
     for (long i = 0; i < n; i++)
         low_round_row(o->out + x->x0 + (q0 + i) * x->ld, x->out + i * dim, dim, x->arithmetic->format);
 }
