@@ -48,25 +48,31 @@ static size_t part_before(const struct rp_tensor *t, int rank, size_t at)
     return lo;
 }
 
-/* Elements [from, to) of one rank's part, from its memory to their places in x, which begins at element `first` of the
- * whole on the rank that writes. t: the tensor on the rank that has it; on_device: its part there. */
-static int fetch_part(struct saver *s, const struct rp_tensor *t, int owner, int rank, const float *on_device,
-                      size_t from, size_t to, size_t first, float *x, struct rp_err *err)
+/* Elements [from, to) of the part of a tensor that one rank has. */
+struct part_range {
+    const struct rp_tensor *t; /* on that rank */
+    int owner, rank;           /* its number in the world, and among the ranks that divide the tensor */
+    const float *on_device;    /* the part, there */
+    size_t from, to;
+};
+
+/* From the owner's memory to their places in x, which begins at element `first` of the whole on the rank that writes. */
+static int fetch_part(struct saver *s, const struct part_range *r, size_t first, float *x, struct rp_err *err)
 {
     const struct rp_parts *p = s->state->parts;
-    const int own = p->comm->rank[RP_GROUP_WORLD] == owner;
-    const size_t n = to - from;
-    if (from >= to || (!own && !s->writes))
+    const int own = p->comm->rank[RP_GROUP_WORLD] == r->owner;
+    if (r->from >= r->to || (!own && !s->writes))
         return 0;
-    const struct rp_transfer m = {own ? 0 : owner, own, s->part, n * sizeof *x};
-    if (own && s->state->dev->backend->download(s->state->dev, s->part, on_device + from, m.bytes, err) < 0)
+    const size_t n = r->to - r->from;
+    const struct rp_transfer m = {own ? 0 : r->owner, own, s->part, n * sizeof *x};
+    if (own && s->state->dev->backend->download(s->state->dev, s->part, r->on_device + r->from, m.bytes, err) < 0)
         return -1;
-    if (owner > 0 && rp_comm_exchange(p->comm, RP_GROUP_WORLD, &m, 1, err) < 0)
+    if (r->owner > 0 && rp_comm_exchange(p->comm, RP_GROUP_WORLD, &m, 1, err) < 0)
         return -1;
-    for (size_t j = 0, run = rp_tensor_whole_run(t), k; s->writes && j < n; j += k) {
-        const size_t left = run - (from + j) % run;
+    for (size_t j = 0, run = rp_tensor_whole_run(r->t), k; s->writes && j < n; j += k) {
+        const size_t left = run - (r->from + j) % run;
         k = left < n - j ? left : n - j;
-        memcpy(x + rp_tensor_whole_element(t, rank, from + j) - first, s->part + j, k * sizeof *x);
+        memcpy(x + rp_tensor_whole_element(r->t, r->rank, r->from + j) - first, s->part + j, k * sizeof *x);
     }
     return 0;
 }
@@ -93,13 +99,13 @@ static int fetch_floats(struct saver *s, const struct rp_state_entry *e, size_t 
     for (int r = 0; r < t->ranks; r++) {
         const size_t lo = part_before(t, r, first), hi = part_before(t, r, first + n);
         for (int d = 0; d < (divided ? p->data : 1); d++) {
-            size_t from = lo, to = hi;
+            struct part_range part = {t, rp_parts_world_rank(p, stage, d, r), r, e->x, lo, hi};
             if (divided) {
                 size_t at, count = rp_share_of_tensor(&p->shares[stage], d, t, &at);
-                from = at > lo ? at : lo;
-                to = at + count < hi ? at + count : hi;
+                part.from = at > lo ? at : lo;
+                part.to = at + count < hi ? at + count : hi;
             }
-            if (fetch_part(s, t, rp_parts_world_rank(p, stage, d, r), r, e->x, from, to, first, x, err) < 0)
+            if (fetch_part(s, &part, first, x, err) < 0)
                 return -1;
         }
     }
