@@ -56,7 +56,8 @@ struct part_range {
     size_t from, to;
 };
 
-/* From the owner's memory to their places in x, which begins at element `first` of the whole on the rank that writes. */
+/* From the owner's memory to their places in x, which begins at element `first` of the whole, on the rank that
+ * writes. */
 static int fetch_part(struct saver *s, const struct part_range *r, size_t first, float *x, struct rp_err *err)
 {
     const struct rp_parts *p = s->state->parts;
