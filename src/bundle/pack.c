@@ -41,32 +41,32 @@ struct ustar {
 };
 _Static_assert(sizeof(struct ustar) == BLOCK, "a ustar header is one block");
 
-static void octal(char *field, size_t size, size_t value)
+static void put_octal(char *field, size_t size, size_t value)
 {
     char text[32];
     memcpy(field, RP_FORMAT(text, "%0*zo", (int)size - 1, value), size);
 }
 
-static void header(struct ustar *h, const char *name, size_t size)
+static void fill_header(struct ustar *h, const char *name, size_t size)
 {
     unsigned sum = 0;
     memset(h, 0, sizeof *h);
     memcpy(h->name, name, strlen(name));
-    octal(h->mode, sizeof h->mode, 0644);
-    octal(h->uid, sizeof h->uid, 0);
-    octal(h->gid, sizeof h->gid, 0);
-    octal(h->size, sizeof h->size, size);
-    octal(h->mtime, sizeof h->mtime, 0);
+    put_octal(h->mode, sizeof h->mode, 0644);
+    put_octal(h->uid, sizeof h->uid, 0);
+    put_octal(h->gid, sizeof h->gid, 0);
+    put_octal(h->size, sizeof h->size, size);
+    put_octal(h->mtime, sizeof h->mtime, 0);
     memset(h->chksum, ' ', sizeof h->chksum);
     h->type = '0';
     memcpy(h->magic, "ustar", 6);
     memcpy(h->version, "00", 2);
     for (size_t i = 0; i < BLOCK; i++)
         sum += ((const unsigned char *)h)[i];
-    octal(h->chksum, 7, sum); /* six digits, NUL, and the space that is there */
+    put_octal(h->chksum, 7, sum); /* six digits, NUL, and the space that is there */
 }
 
-static size_t padding(size_t size)
+static size_t padding_of(size_t size)
 {
     return (BLOCK - size % BLOCK) % BLOCK;
 }
@@ -75,7 +75,7 @@ void rp_tar_add_header(struct rp_buf *tar, const char *name, size_t size)
 {
     struct ustar h;
     RP_BUG_IF(strlen(name) > RP_TAR_NAME_MAX);
-    header(&h, name, size);
+    fill_header(&h, name, size);
     rp_buf_add(tar, &h, sizeof h);
 }
 
@@ -84,7 +84,7 @@ void rp_tar_add(struct rp_buf *tar, const char *name, const void *data, size_t s
     static const char zeros[BLOCK];
     rp_tar_add_header(tar, name, size);
     rp_buf_add(tar, data, size);
-    rp_buf_add(tar, zeros, padding(size));
+    rp_buf_add(tar, zeros, padding_of(size));
 }
 
 void rp_tar_end(struct rp_buf *tar)
@@ -93,7 +93,7 @@ void rp_tar_end(struct rp_buf *tar)
     rp_buf_add(tar, zeros, sizeof zeros);
 }
 
-static int all_zero(const char *p, size_t n)
+static int is_all_zero(const char *p, size_t n)
 {
     while (n--)
         if (*p++)
@@ -233,7 +233,7 @@ struct rp_unpack *rp_unpack_file(int fd, size_t limit, struct rp_err *err)
     return NULL;
 }
 
-static int damaged(const struct rp_unpack *u, size_t code, struct rp_err *err)
+static int fail_damaged(const struct rp_unpack *u, size_t code, struct rp_err *err)
 {
     /* the ring has room for all the content, or for a window */
     if (ZSTD_getErrorCode(code) == ZSTD_error_dstSize_tooSmall)
@@ -257,7 +257,7 @@ static int check_block_header(struct rp_unpack *u, struct rp_err *err)
 }
 
 /* One step: a header, a block or the checksum. *n: bytes of content in the ring. */
-static int step(struct rp_unpack *u, size_t need, size_t *n, struct rp_err *err)
+static int decompress_some(struct rp_unpack *u, size_t need, size_t *n, struct rp_err *err)
 {
     if (read_input(u, need, err) < 0)
         return -1;
@@ -268,7 +268,7 @@ static int step(struct rp_unpack *u, size_t need, size_t *n, struct rp_err *err)
         return -1;
     *n = ZSTD_decompressContinue(u->d, u->ring + u->ring_at, u->ring_size - u->ring_at, u->in, need);
     if (ZSTD_isError(*n))
-        return damaged(u, *n, err);
+        return fail_damaged(u, *n, err);
     u->in += need;
     u->in_size -= need;
     return 0;
@@ -281,7 +281,7 @@ static int next_block(struct rp_unpack *u, struct rp_err *err)
     while (n == 0 && !u->ended) {
         if (u->ring_size < u->content && u->ring_size - u->ring_at < u->block_max)
             u->ring_at = 0;
-        if (step(u, ZSTD_nextSrcSizeToDecompress(u->d), &n, err) < 0)
+        if (decompress_some(u, ZSTD_nextSrcSizeToDecompress(u->d), &n, err) < 0)
             return -1;
         u->ended = ZSTD_nextSrcSizeToDecompress(u->d) == 0;
     }
@@ -334,7 +334,7 @@ int rp_tar_piece(struct rp_unpack *u, const char **data, size_t *size, struct rp
         u->padding = 0;
         if (read_exactly(u, zeros, n, err) < 0)
             return -1;
-        return all_zero(zeros, n)
+        return is_all_zero(zeros, n)
                    ? 0
                    : rp_fail(err, RP_MALFORMED, "tar: the padding after member '%s' is not zero", u->safe);
     }
@@ -346,7 +346,7 @@ int rp_tar_piece(struct rp_unpack *u, const char **data, size_t *size, struct rp
 }
 
 /* Checks that the frame ends with its checksum, and the file with the frame. */
-static int end(struct rp_unpack *u, struct rp_err *err)
+static int check_end(struct rp_unpack *u, struct rp_err *err)
 {
     if (next_block(u, err) < 0) /* reads the checksum; more content would be an error */
         return -1;
@@ -357,15 +357,15 @@ static int end(struct rp_unpack *u, struct rp_err *err)
                    rp_s((int64_t)after));
 }
 
-static int last_blocks(struct rp_unpack *u, uint64_t at, struct rp_err *err)
+static int check_last_blocks(struct rp_unpack *u, uint64_t at, struct rp_err *err)
 {
     char second[BLOCK] = {1};
     if (bytes_left(u) == BLOCK && read_exactly(u, second, BLOCK, err) < 0)
         return -1;
-    if (!all_zero(second, BLOCK))
+    if (!is_all_zero(second, BLOCK))
         return rp_fail(err, RP_MALFORMED, "tar does not end with exactly two blocks of zeros at byte %llu",
                        (unsigned long long)at);
-    return end(u, err);
+    return check_end(u, err);
 }
 
 int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *size, struct rp_err *err)
@@ -384,8 +384,8 @@ int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *siz
                        (unsigned long long)u->content);
     if (read_exactly(u, &h, BLOCK, err) < 0)
         return -1;
-    if (all_zero((const char *)&h, BLOCK))
-        return last_blocks(u, at, err);
+    if (is_all_zero((const char *)&h, BLOCK))
+        return check_last_blocks(u, at, err);
     if (h.name[RP_TAR_NAME_MAX])
         return rp_fail(err, RP_MALFORMED, "tar: the name at byte %llu is longer than %d bytes", (unsigned long long)at,
                        RP_TAR_NAME_MAX);
@@ -396,16 +396,16 @@ int rp_tar_next(struct rp_unpack *u, char name[RP_TAR_NAME_MAX + 1], size_t *siz
                        type_name(h.type));
     if (read_size(h.size, size) < 0)
         return rp_fail(err, RP_MALFORMED, "tar: member '%s' has a size that is not 11 octal digits", u->safe);
-    header(&expected, name, *size);
+    fill_header(&expected, name, *size);
     if (memcmp(&h, &expected, BLOCK) != 0)
         return rp_fail(err, RP_MALFORMED,
                        "tar: the header of member '%s' is not the canonical one (owner, mode, time, checksum or "
                        "unused bytes)",
                        u->safe);
-    if (*size > bytes_left(u) || padding(*size) > bytes_left(u) - *size)
+    if (*size > bytes_left(u) || padding_of(*size) > bytes_left(u) - *size)
         return rp_fail(err, RP_MALFORMED, "tar: member '%s' has a size of %zu bytes, but %llu are left", u->safe, *size,
                        (unsigned long long)bytes_left(u));
     u->left = *size;
-    u->padding = padding(*size);
+    u->padding = padding_of(*size);
     return 1;
 }

@@ -26,7 +26,7 @@ static double position_on(const struct axis *a, double v)
     return ((a->log ? log10(v) : v) - a->lo) / (a->hi - a->lo);
 }
 
-static int drawable(const struct axis *a, double v)
+static int is_drawable(const struct axis *a, double v)
 {
     return isfinite(v) && fabs(v) < 1e30 && (!a->log || v > 0);
 }
@@ -38,7 +38,7 @@ static double nice_step(double range, int wanted)
     return (f <= 1 ? 1 : f <= 2 ? 2 : f <= 5 ? 5 : 10) * power;
 }
 
-static void ticks(struct axis *a, int wanted, int widen, int whole)
+static void place_ticks(struct axis *a, int wanted, int widen, int whole)
 {
     if (a->log) {
         a->lo = floor(a->lo + 1e-9);
@@ -60,7 +60,7 @@ static void ticks(struct axis *a, int wanted, int widen, int whole)
 }
 
 /* The range of the data, never empty. */
-static void range(struct axis *a, double lo, double hi, int from_zero)
+static void set_range(struct axis *a, double lo, double hi, int from_zero)
 {
     if (!(lo <= hi))
         lo = hi = a->log ? 1 : 0;
@@ -75,7 +75,7 @@ static void range(struct axis *a, double lo, double hi, int from_zero)
     }
 }
 
-static void axes(const struct rp_plot *p, struct axis *x, struct axis *y)
+static void set_axes(const struct rp_plot *p, struct axis *x, struct axis *y)
 {
     double lo[2] = {DBL_MAX, DBL_MAX}, hi[2] = {-DBL_MAX, -DBL_MAX};
     *x = (struct axis){.log = p->log_x};
@@ -83,27 +83,27 @@ static void axes(const struct rp_plot *p, struct axis *x, struct axis *y)
     for (size_t k = 0; k < p->n_series; k++) {
         const struct rp_series *s = &p->series[k];
         for (size_t i = 0; i < s->n + (s->kind == RP_BARS); i++)
-            if (drawable(x, s->x[i]))
+            if (is_drawable(x, s->x[i]))
                 lo[0] = fmin(lo[0], s->x[i]), hi[0] = fmax(hi[0], s->x[i]);
         for (size_t i = 0; i < s->n; i++)
-            if (drawable(y, s->y[i]))
+            if (is_drawable(y, s->y[i]))
                 lo[1] = fmin(lo[1], s->y[i]), hi[1] = fmax(hi[1], s->y[i]);
     }
     int given = p->x0 < p->x1, given_y = p->y0 < p->y1;
-    range(x, given ? p->x0 : lo[0], given ? p->x1 : hi[0], 0);
-    range(y, given_y ? p->y0 : lo[1], given_y ? p->y1 : hi[1], p->from_zero);
-    ticks(x, 6, 0, p->x_label && strncmp(p->x_label, "step", 4) == 0 && strlen(p->x_label) == 4);
-    ticks(y, p->height < 130 ? 3 : 5, !given_y, 0);
+    set_range(x, given ? p->x0 : lo[0], given ? p->x1 : hi[0], 0);
+    set_range(y, given_y ? p->y0 : lo[1], given_y ? p->y1 : hi[1], p->from_zero);
+    place_ticks(x, 6, 0, p->x_label && strncmp(p->x_label, "step", 4) == 0 && strlen(p->x_label) == 4);
+    place_ticks(y, p->height < 130 ? 3 : 5, !given_y, 0);
 }
 
 /* ---- shapes ---- */
 
-static double px(const struct axis *x, double v)
+static double pixel_x(const struct axis *x, double v)
 {
     return fmin(fmax(position_on(x, v), -0.001), 1.001) * BOX;
 }
 
-static double py(const struct rp_plot *p, const struct axis *y, double v)
+static double pixel_y(const struct rp_plot *p, const struct axis *y, double v)
 {
     return (1 - fmin(fmax(position_on(y, v), -0.05), 1.05)) * p->height;
 }
@@ -111,20 +111,20 @@ static double py(const struct rp_plot *p, const struct axis *y, double v)
 static void draw_point(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y,
                        double vx, double vy, int *pen)
 {
-    rp_buf_printf(out, "%c%.1f %.1f", *pen ? 'L' : 'M', px(x, vx), py(p, y, vy));
+    rp_buf_printf(out, "%c%.1f %.1f", *pen ? 'L' : 'M', pixel_x(x, vx), pixel_y(p, y, vy));
     *pen = 1;
 }
 
 /* Minimum and maximum of each column, in their order. */
-static void line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s,
-                            const struct axis *x, const struct axis *y)
+static void draw_line_in_columns(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s,
+                                 const struct axis *x, const struct axis *y)
 {
     int pen = 0;
     for (size_t from = 0, to; from < s->n; from = to) {
         size_t low = SIZE_MAX, high = SIZE_MAX;
         int column = (int)(position_on(x, s->x[from]) * COLUMNS);
         for (to = from; to < s->n && (int)(position_on(x, s->x[to]) * COLUMNS) == column; to++) {
-            if (!drawable(y, s->y[to]))
+            if (!is_drawable(y, s->y[to]))
                 continue;
             low = low == SIZE_MAX || s->y[to] < s->y[low] ? to : low;
             high = high == SIZE_MAX || s->y[to] > s->y[high] ? to : high;
@@ -146,10 +146,10 @@ static void draw_line(struct rp_buf *out, const struct rp_plot *p, const struct 
     int pen = 0;
     rp_buf_printf(out, "<path class=\"line %s\" d=\"", s->class);
     if (s->n > 2 * COLUMNS)
-        line_in_columns(out, p, s, x, y);
+        draw_line_in_columns(out, p, s, x, y);
     else
         for (size_t i = 0; i < s->n; i++)
-            if (drawable(x, s->x[i]) && drawable(y, s->y[i]))
+            if (is_drawable(x, s->x[i]) && is_drawable(y, s->y[i]))
                 draw_point(out, p, x, y, s->x[i], s->y[i], &pen);
             else
                 pen = 0;
@@ -157,13 +157,13 @@ static void draw_line(struct rp_buf *out, const struct rp_plot *p, const struct 
 }
 
 /* Strokes of no length with round ends; of several in the same place, one is drawn. */
-static void dots_of(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
-                    const struct axis *y, int beyond)
+static void draw_dots_of(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                         const struct axis *y, int beyond)
 {
     unsigned char *taken = rp_alloc((size_t)(COLUMNS + 1) * 256);
     RP_BUF path = {0};
     for (size_t i = 0; i < s->n; i++) {
-        if (!drawable(x, s->x[i]) || !drawable(y, s->y[i]))
+        if (!is_drawable(x, s->x[i]) || !is_drawable(y, s->y[i]))
             continue;
         double u = position_on(x, s->x[i]), v = position_on(y, s->y[i]);
         if (u < 0 || u > 1 || (v < 0 || v > 1) != beyond)
@@ -171,7 +171,7 @@ static void dots_of(struct rp_buf *out, const struct rp_plot *p, const struct rp
         v = fmin(fmax(v, 0), 1);
         unsigned char *cell = &taken[(size_t)(u * COLUMNS) * 256 + (size_t)(v * 255)];
         if (s->n <= COLUMNS || !*cell)
-            rp_buf_printf(&path, "M%.1f %.1fh0", px(x, s->x[i]), (1 - v) * p->height);
+            rp_buf_printf(&path, "M%.1f %.1fh0", pixel_x(x, s->x[i]), (1 - v) * p->height);
         *cell = 1;
     }
     if (path.size || !beyond)
@@ -179,28 +179,28 @@ static void dots_of(struct rp_buf *out, const struct rp_plot *p, const struct rp
     free(taken);
 }
 
-static void dots(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
-                 const struct axis *y)
+static void draw_dots(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                      const struct axis *y)
 {
-    dots_of(out, p, s, x, y, 0);
-    dots_of(out, p, s, x, y, 1);
+    draw_dots_of(out, p, s, x, y, 0);
+    draw_dots_of(out, p, s, x, y, 1);
 }
 
-static void bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
-                 const struct axis *y)
+static void draw_bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x,
+                      const struct axis *y)
 {
     rp_buf_printf(out, "<path class=\"bars %s\" d=\"", s->class);
     for (size_t i = 0; i < s->n; i++)
         if (s->y[i] > 0)
-            rp_buf_printf(out, "M%.1f %dV%.1fH%.1fV%d", px(x, s->x[i]) + 0.8, p->height, py(p, y, s->y[i]),
-                          px(x, s->x[i + 1]) - 0.8, p->height);
+            rp_buf_printf(out, "M%.1f %dV%.1fH%.1fV%d", pixel_x(x, s->x[i]) + 0.8, p->height, pixel_y(p, y, s->y[i]),
+                          pixel_x(x, s->x[i + 1]) - 0.8, p->height);
     rp_buf_puts(out, "\"/>");
 }
 
 /* ---- labels ---- */
 
 /* A tick in as few characters as possible, with the same number of decimals along an axis. */
-static void label(struct rp_buf *out, const struct axis *a, double v)
+static void put_label(struct rp_buf *out, const struct axis *a, double v)
 {
     static const char *const powers[] = {"", "k", "M", "G", "T", "P"};
     double top = a->n ? fmax(fabs(a->tick[0]), fabs(a->tick[a->n - 1])) : 0,
@@ -221,24 +221,24 @@ static const char *text_anchor(double share)
     return share < 0.04 ? "start" : share > 0.96 ? "end" : "middle";
 }
 
-static void y_axis(struct rp_buf *out, const struct rp_plot *p, const struct axis *y)
+static void draw_y_axis(struct rp_buf *out, const struct rp_plot *p, const struct axis *y)
 {
     rp_buf_printf(out, "<svg class=\"ticks\" width=\"48\" height=\"%d\" aria-hidden=\"true\">", p->height + 36);
     for (int i = 0; i < y->n; i++) {
-        rp_buf_printf(out, "<text x=\"44\" y=\"%.1f\" text-anchor=\"end\">", 14 + py(p, y, y->tick[i]) + 4);
-        label(out, y, y->tick[i]);
+        rp_buf_printf(out, "<text x=\"44\" y=\"%.1f\" text-anchor=\"end\">", 14 + pixel_y(p, y, y->tick[i]) + 4);
+        put_label(out, y, y->tick[i]);
         rp_buf_puts(out, "</text>");
     }
     rp_buf_puts(out, "</svg>");
 }
 
-static void grid(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
+static void draw_grid(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
 {
     rp_buf_puts(out, "<path class=\"grid\" d=\"");
     for (int i = 0; i < y->n; i++)
-        rp_buf_printf(out, "M0 %.1fH1000", py(p, y, y->tick[i]));
+        rp_buf_printf(out, "M0 %.1fH1000", pixel_y(p, y, y->tick[i]));
     for (int i = 0; p->log_x && i < x->n; i++)
-        rp_buf_printf(out, "M%.1f 0V%d", px(x, x->tick[i]), p->height);
+        rp_buf_printf(out, "M%.1f 0V%d", pixel_x(x, x->tick[i]), p->height);
     rp_buf_puts(out, "\"/>");
 }
 
@@ -261,7 +261,7 @@ static void put_range(struct rp_buf *out, double low, double high)
 }
 
 /* The least and the most of a series from x = a up to b, and of x there. Returns how many values that are. */
-static size_t extremes(const struct rp_series *s, double a, double b, double x[2], double y[2])
+static size_t find_extremes(const struct rp_series *s, double a, double b, double x[2], double y[2])
 {
     size_t n = 0;
     y[0] = INFINITY, y[1] = -INFINITY;
@@ -275,14 +275,14 @@ static size_t extremes(const struct rp_series *s, double a, double b, double x[2
     return n;
 }
 
-static void hover_line(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const double y[2])
+static void put_hover_line(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const double y[2])
 {
     rp_buf_printf(out, "%s%s", s->name ? s->name : "", s->name ? ": " : "");
     put_range(out, y[0], y[1]);
     rp_buf_printf(out, "%s%s\n", *p->y_label ? " " : "", p->y_label);
 }
 
-static void hover_column(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, double a, double b)
+static void put_hover_column(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, double a, double b)
 {
     RP_BUF lines = {0};
     double xs[2] = {INFINITY, -INFINITY}, y[2];
@@ -290,13 +290,13 @@ static void hover_column(struct rp_buf *out, const struct rp_plot *p, const stru
         const struct rp_series *s = &p->series[k];
         if ((k && s->y == p->series[k - 1].y) || s->kind == RP_BARS) /* a line and its dots; bars have their own */
             continue;
-        if (extremes(s, a, b, xs, y))
-            hover_line(&lines, p, s, y);
+        if (find_extremes(s, a, b, xs, y))
+            put_hover_line(&lines, p, s, y);
     }
     if (!lines.size)
         return;
-    const double from = px(x, fmax(a, x->log ? pow(10, x->lo) : x->lo)),
-                 to = px(x, fmin(b, x->log ? pow(10, x->hi) : x->hi));
+    const double from = pixel_x(x, fmax(a, x->log ? pow(10, x->lo) : x->lo)),
+                 to = pixel_x(x, fmin(b, x->log ? pow(10, x->hi) : x->hi));
     rp_buf_printf(out, "<rect class=\"hover\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"><title>%s ", from,
                   to - from, p->height,
                   p->x_name    ? p->x_name
@@ -306,12 +306,12 @@ static void hover_column(struct rp_buf *out, const struct rp_plot *p, const stru
     rp_buf_printf(out, "\n%.*s</title></rect>", (int)lines.size - 1, lines.data);
 }
 
-static void hover_bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x)
+static void put_hover_bars(struct rp_buf *out, const struct rp_plot *p, const struct rp_series *s, const struct axis *x)
 {
     for (size_t i = 0; i < s->n && i < COLUMNS; i++) {
-        const double from = px(x, s->x[i]);
+        const double from = pixel_x(x, s->x[i]);
         rp_buf_printf(out, "<rect class=\"hover\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"><title>", from,
-                      px(x, s->x[i + 1]) - from, p->height);
+                      pixel_x(x, s->x[i + 1]) - from, p->height);
         put_range(out, s->x[i], s->x[i + 1]);
         rp_buf_printf(out, " %s: ", p->x_label ? p->x_label : "");
         put_value(out, s->y[i]);
@@ -320,12 +320,12 @@ static void hover_bars(struct rp_buf *out, const struct rp_plot *p, const struct
 }
 
 /* A column for every point of the longest series, or columns of equal width. */
-static void hover(struct rp_buf *out, const struct rp_plot *p, const struct axis *x)
+static void put_hover(struct rp_buf *out, const struct rp_plot *p, const struct axis *x)
 {
     const struct rp_series *longest = NULL;
     for (size_t k = 0; k < p->n_series; k++) {
         if (p->series[k].kind == RP_BARS)
-            hover_bars(out, p, &p->series[k], x);
+            put_hover_bars(out, p, &p->series[k], x);
         else if (!longest || p->series[k].n > longest->n)
             longest = &p->series[k];
     }
@@ -339,12 +339,12 @@ static void hover(struct rp_buf *out, const struct rp_plot *p, const struct axis
                     : longest->n > HOVERS ? (x->log ? pow(10, share) : share)
                                           : (longest->x[i] + longest->x[i + 1]) / 2;
         if (to > from)
-            hover_column(out, p, x, from, to);
+            put_hover_column(out, p, x, from, to);
         from = fmax(from, to);
     }
 }
 
-static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
+static void draw_shapes(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
 {
     rp_buf_printf(
         out,
@@ -352,30 +352,30 @@ static void shapes(struct rp_buf *out, const struct rp_plot *p, const struct axi
         p->height, p->height);
     for (size_t i = 0; i < p->n_bands; i++)
         rp_buf_printf(out, "<rect class=\"band %s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"/>",
-                      p->band[i].class, px(x, p->band[i].from),
-                      fmax(px(x, p->band[i].to) - px(x, p->band[i].from), 0.8), p->height);
-    grid(out, p, x, y);
+                      p->band[i].class, pixel_x(x, p->band[i].from),
+                      fmax(pixel_x(x, p->band[i].to) - pixel_x(x, p->band[i].from), 0.8), p->height);
+    draw_grid(out, p, x, y);
     for (size_t i = 0; i < p->n_series; i++) {
         static void (*const draw[])(struct rp_buf *, const struct rp_plot *, const struct rp_series *,
-                                    const struct axis *, const struct axis *) = {draw_line, dots, bars};
+                                    const struct axis *, const struct axis *) = {draw_line, draw_dots, draw_bars};
         draw[p->series[i].kind](out, p, &p->series[i], x, y);
     }
     for (size_t i = 0; i < p->n_marks; i++)
         if (p->mark[i].along_x)
-            rp_buf_printf(out, "<path class=\"mark\" d=\"M%.1f 0V%d\"/>", px(x, p->mark[i].at), p->height);
+            rp_buf_printf(out, "<path class=\"mark\" d=\"M%.1f 0V%d\"/>", pixel_x(x, p->mark[i].at), p->height);
         else
-            rp_buf_printf(out, "<path class=\"mark\" d=\"M0 %.1fH1000\"/>", py(p, y, p->mark[i].at));
-    hover(out, p, x);
+            rp_buf_printf(out, "<path class=\"mark\" d=\"M0 %.1fH1000\"/>", pixel_y(p, y, p->mark[i].at));
+    put_hover(out, p, x);
     rp_buf_puts(out, "</svg>");
 }
 
-static void labels(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
+static void put_labels(struct rp_buf *out, const struct rp_plot *p, const struct axis *x, const struct axis *y)
 {
     for (int i = 0; i < x->n; i++) {
         double share = position_on(x, x->tick[i]);
         rp_buf_printf(out, "<text x=\"%.1f%%\" y=\"%d\" text-anchor=\"%s\">", share * 100, p->height + 31,
                       text_anchor(share));
-        label(out, x, x->tick[i]);
+        put_label(out, x, x->tick[i]);
         rp_buf_puts(out, "</text>");
     }
     for (size_t i = 0; i < p->n_marks; i++) {
@@ -385,11 +385,11 @@ static void labels(struct rp_buf *out, const struct rp_plot *p, const struct axi
                           position_on(x, m->at) * 100, text_anchor(position_on(x, m->at)), m->label);
         else
             rp_buf_printf(out, "<text class=\"said\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
-                          14 + py(p, y, m->at) - 5, m->label);
+                          14 + pixel_y(p, y, m->at) - 5, m->label);
     }
 }
 
-static void legend(struct rp_buf *out, const struct rp_plot *p)
+static void put_legend(struct rp_buf *out, const struct rp_plot *p)
 {
     int any = 0;
     for (size_t i = 0; i < p->n_series; i++)
@@ -403,15 +403,15 @@ static void legend(struct rp_buf *out, const struct rp_plot *p)
 void rp_plot(struct rp_buf *out, const struct rp_plot *p)
 {
     struct axis x, y;
-    axes(p, &x, &y);
+    set_axes(p, &x, &y);
     rp_buf_printf(out, "<figure id=\"%s\"><figcaption><b>%s</b> <span class=\"unit\">%s</span></figcaption>", p->id,
                   p->title, p->y_label);
-    legend(out, p);
+    put_legend(out, p);
     rp_buf_printf(out, "<div class=\"plot\" role=\"img\" aria-label=\"%s. %s\">", p->title, p->words);
-    y_axis(out, p, &y);
+    draw_y_axis(out, p, &y);
     rp_buf_printf(out, "<svg class=\"area\" width=\"100%%\" height=\"%d\" aria-hidden=\"true\">", p->height + 36);
-    shapes(out, p, &x, &y);
-    labels(out, p, &x, &y);
+    draw_shapes(out, p, &x, &y);
+    put_labels(out, p, &x, &y);
     rp_buf_puts(out, "</svg></div>");
     if (p->x_label)
         rp_buf_printf(out, "<p class=\"axis\">%s</p>", p->x_label);

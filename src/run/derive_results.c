@@ -51,7 +51,7 @@ static struct timed_window window_of(const struct rp_records *rs, const struct r
 }
 
 /* The timed windows, in order; *n of them. */
-static struct timed_window *windows(const struct rp_records *rs, int *n)
+static struct timed_window *find_windows(const struct rp_records *rs, int *n)
 {
     struct timed_window *all = NULL;
     *n = 0;
@@ -304,7 +304,7 @@ void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const 
 {
     struct rp_results *out = &f->results;
     int n;
-    struct timed_window *w = windows(rs, &n);
+    struct timed_window *w = find_windows(rs, &n);
     derive_evidence(out, rs);
     derive_loss_scaling(out, rs);
     derive_throughput(out, w, n, rs->sha256, m);
@@ -318,7 +318,7 @@ void rp_derive_results(struct rp_figures *f, const struct rp_records *rs, const 
 int rp_results_resample(double *out, int n, const struct rp_records *rs)
 {
     int count, steps = 0;
-    struct timed_window *w = windows(rs, &count);
+    struct timed_window *w = find_windows(rs, &count);
     for (int i = 0; i < count; i++)
         steps += w[i].n > 1 ? 2 : 1;
     if (steps >= 2)

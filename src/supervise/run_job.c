@@ -183,8 +183,8 @@ int rp_run_job_gpus(const struct rp_run_job *j)
     return n;
 }
 
-/* The process that captures a host: its first one. */
-static int captures(const struct rp_join *j, int member)
+/* Whether this process captures its host: the first one of each does. */
+static int captures_host(const struct rp_join *j, int member)
 {
     for (int i = 0; i < member; i++)
         if (j->member[i].host == j->member[member].host)
@@ -197,7 +197,7 @@ int rp_run_job_ask_captures(struct rp_run_job *j, const char *salt, int identify
     struct rp_join *all = &j->joining.join;
     RP_JSON *body = json_pack("{s:s, s:b}", "salt", salt, "identify", identify);
     for (int i = 1; j->several && i < all->members; i++)
-        if (captures(all, i) && rp_join_send(all, i, RP_FRAME_CAPTURE, body, err) < 0)
+        if (captures_host(all, i) && rp_join_send(all, i, RP_FRAME_CAPTURE, body, err) < 0)
             return -1;
     return 0;
 }
