@@ -3,6 +3,7 @@
 #include "compare/layout.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -147,12 +148,11 @@ void rp_cards_put(struct rp_doc *d, const struct rp_rows *rows)
         put_logs(d, rows, model, name, cards, n);
     }
     if (no_column)
-        rp_doc_line(d,
-                    "%d results have a precision or batch size without a column in this layout: see --layout dlperf.",
-                    no_column);
+        rp_doc_line(d, "%d result%s without a column for the precision or batch size: see --layout dlperf.", no_column,
+                    rp_s(no_column));
     if (repeated)
-        rp_doc_line(d, "%d results belong in a cell that already shows another result: --layout dlperf lists all.",
-                    repeated);
+        rp_doc_line(d, "%d result%s in a cell that already shows another result: --layout dlperf lists all.", repeated,
+                    rp_s(repeated));
     put_bundles(d, rows);
     rp_layout_names_fini(&done);
 }

@@ -24,11 +24,11 @@ static void put_footnote(struct rp_doc *d, const struct rp_rows *rows)
         unverified += s->kind == RP_RESULT_BUNDLE && !s->signed_by;
     }
     rp_doc_line(d,
-                "%d results: bundles verified with a trusted key %d, verified with an unknown key %d, that did NOT "
-                "verify %d; tables or imported "
-                "documents, unsigned %d. A layout has no verdict: 'repro compare' without --layout "
-                "reports which results are comparable.",
-                rows->n, trusted, unknown_key, unverified, rows->n - trusted - unknown_key - unverified);
+                "%d result%s: %d of bundles verified with a trusted key, %d with an unknown key, %d of bundles NOT "
+                "verified, %d of unsigned tables and imported documents. A layout has no verdict: 'repro compare' "
+                "without --layout reports which results are comparable.",
+                rows->n, rp_s(rows->n), trusted, unknown_key, unverified,
+                rows->n - trusted - unknown_key - unverified);
 }
 
 void rp_layout_write(struct rp_doc *d, const char *name, const struct rp_rows *rows)

@@ -15,7 +15,7 @@ dies() { # SIGNAL STATUS MESSAGE NUMBER OPTION...: the bundle has the number of 
 dies SEGV 70 signal 11
 dies STOP 7 hung '' --set run.hang_seconds=2
 dies KILL 7 memory 9
-# Stopped together with the worker, as by Ctrl-Z, for longer than run.hang_seconds: the worker was not silent, nobody listened.
+# Stopped together with the worker, as by Ctrl-Z, for longer than run.hang_seconds: that time is no silence of the worker.
 rm -f err.txt endless.repro.tar.zst
 start_endless --set run.hang_seconds=2 --progress json
 kill -STOP "$parent" "$worker"
