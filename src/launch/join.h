@@ -16,9 +16,7 @@
  * farewell: rp_join_next() fails with RP_UNAVAILABLE, naming ranks, host and address, and the leader has told
  * everybody else by then. After any failure only rp_join_abort() and rp_join_fini() are of use.
  *
- * JOIN  {"protocol", "index", "size", "ranks", "host", "place", "name", "addresses": [...], "facts": {name: text},
- * "about": {...}} WORLD {"members": [{"index", "first_rank", "ranks", "host", "network_namespace", "local_rank",
- * "name", "address", "addresses", "about", "clock"}]}
+ * join.def has the bodies of JOIN, WORLD, CLOCK and ABORT.
  */
 #pragma once
 

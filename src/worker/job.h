@@ -28,9 +28,9 @@
  *           "products": {"all", "spared"} of all steps (of a job that counts them),
  *           "profile": as in train/profile.def, of the timed steps (of a job that profiles them),
  *           "ceilings": {"before", "after": as in measure_ceilings.h, or null} (unless the recipe turns them off)}
- *   FAILED {"code": "mismatch", "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2:
- *          one of the others;
- *          of a worker that ended without a word, by the process that started it, with "ended" of struct rp_process
+ *   FAILED {"code": enum rp_code, "message", "step"}, with "lost": the rank, if it failed because that one is gone; -2:
+ *          one of the others; for a worker that ended without a word, the process that started it sends this with
+ *          "ended" of struct rp_process
  * With several ranks DONE also has "exchange": {"connections": as in facts.json, "levels", "bytes_per_step",
  * "bytes_per_step_between_hosts", "sent_bytes"}: sent by this rank.
  */
