@@ -109,6 +109,7 @@ init=
 [ "$from" = 0 ] || init="--init state"
 # shellcheck disable=SC2086 # no words, or two
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw c2 --draws 1 $init
+"$REPRO" schema verify-output out.txt >/dev/null || fail "not the documented output: $(jq -c .replay out.txt)"
 level timed # one of four is not enough
 level computed
 [ "$(jq .replay.from out.txt)" = "$from" ] || fail "another part was replayed"
