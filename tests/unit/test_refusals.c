@@ -152,7 +152,7 @@ TEST(response_of_an_authority_without_a_token)
     } cases[] = {{"", 0, "not a time stamp response"},
                  {"\x30\x03\x02\x01", 4, "not a time stamp response"},
                  {"\x30\x05\x30\x03\x02\x01\x00", 7, "not a time stamp response"}, /* granted, and nothing */
-                 {"\x30\x05\x30\x03\x02\x01\x02!", 8, "1 bytes follow"},
+                 {"\x30\x05\x30\x03\x02\x01\x02!", 8, "after the time stamp response: 1 byte"},
                  {"\x30\x05\x30\x03\x02\x01\x02", 7, ""}}; /* rejected */
     RP_BUF statement = {0};
     rp_buf_puts(&statement, "{}");
