@@ -203,8 +203,8 @@ static int describe_root_time(char text[120], const struct rp_records *rs)
     *text = 0;
     if (n)
         snprintf(text, 120,
-                 "; %" PRId64 " roots between timed steps took %.3g s, %.3g %% of the time, not counted in throughput",
-                 n, roots, share);
+                 "; %" PRId64 " root%s between timed steps took %.3g s, %.3g %% of the time, not counted in throughput",
+                 n, rp_s(n), roots, share);
     return share > ROOTS_MUCH;
 }
 
