@@ -150,7 +150,8 @@ static int initialise(struct rp_train *t, const struct rp_trained *whole, struct
 }
 
 /* The copies that operations take, of matrices and embeddings; vectors they take as they are. own: of the own share
- * alone. */
+ * alone. In a pass of its own, which reads 4 bytes a parameter more than the update would: by estimate 0.1 to 0.3 % of
+ * a step on an H100, less than a second form of every update is worth. */
 static void round_weights(struct rp_train *t, const struct rp_trained *from, int own)
 {
     struct rp_dev *dev = t->net->dev;
