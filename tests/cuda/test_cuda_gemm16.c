@@ -153,6 +153,43 @@ static void check_every_tile_was_proved(void)
     CHECK(count >= 7, "%d tiles", count);
 }
 
+static void check_other_kernels_were_proved(void)
+{
+    const struct rp_cuda *c = rp_cuda_of(dev);
+    const char *format = arithmetic()->format == RP_TC_BF16 ? "_bf16" : "_f16";
+    int count = 0;
+    for (int k = 0; k < RP_CUDA_KERNELS; k++) {
+        const char *name = rp_cuda_kernels[k].name;
+        const int is_conv = strncmp(name, "rp_conv16_", 10) == 0;
+        if ((!is_conv && strncmp(name, "rp_attention16_", 15) != 0) || !strstr(name, format) ||
+            (is_conv && strstr(name, "128") && c->image->arch < 80))
+            continue;
+        CHECK(c->launches[k] > 0, "%s was not proved", name);
+        count++;
+    }
+    CHECK(count >= 10, "%d kernels", count);
+}
+
+/* Only the kernels of one operation add otherwise, by so many bits that rounding to 16 does not hide it. */
+static void prove_other_operations(void)
+{
+    static const struct {
+        const char *kernels, *op;
+    } all[] = {{"conv16_forward", "conv_forward"}, {"conv16_dgrad", "conv_dgrad"},
+               {"conv16_wgrad", "conv_wgrad"}, {"attention16_forward", "attention_backward"},
+               {"attention16_keys", "attention_backward"}, {"attention16_queries", "attention_backward"}};
+    const struct rp_tc own = arithmetic()->tc;
+    shim->other = (struct rp_tc){own.products, own.bits - 8, own.floor};
+    for (int i = 0; i < COUNT(all); i++) {
+        struct rp_err e = {0};
+        shim->other_in = all[i].kernels;
+        CHECK(rp_cuda_prove(rp_cuda_of(dev), &e) < 0 && e.code == RP_UNAVAILABLE && strstr(e.msg, all[i].op), "%s: %s",
+              all[i].kernels, e.msg);
+    }
+    shim->other_in = NULL;
+    shim->other.products = 0;
+}
+
 /* Tensor cores that keep one bit less or more, or add half as many products at a time. */
 static void prove_others(int is_short)
 {
@@ -163,12 +200,14 @@ static void prove_others(int is_short)
     const size_t workspace = rp_cuda_of(dev)->workspace_bytes;
     char digest[RP_SHA256_HEX];
     struct rp_err e = {0};
-    (void)is_short;
     check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
     rp_tc_probe_digest(digest, dev->numerics);
     CHECK(strcmp(proof->outcome, "proved") == 0 && strcmp(proof->sums_sha256, digest) == 0 && proof->edges == 0,
           "%s: %s, %s, %d edges", rp_numerics_name(dev->numerics), proof->outcome, proof->sums_sha256, proof->edges);
     check_every_tile_was_proved();
+    check_other_kernels_were_proved();
+    if (!is_short)
+        prove_other_operations();
     rp_cuda_of(dev)->workspace_bytes = 1 << 20;
     check(rp_cuda_prove(rp_cuda_of(dev), &e), &e);
     CHECK(strcmp(proof->outcome, "unproven") == 0 && !*proof->sums_sha256, "without memory: %s", proof->outcome);

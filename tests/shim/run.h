@@ -19,6 +19,7 @@ struct shim_options {
     int resident;          /* blocks at a time, at most SHIM_RESIDENT */
     uint64_t seed;         /* of the permutations */
     struct rp_tc other;    /* products > 0: the sums of its tensor cores, instead of the device's own */
+    const char *other_in;  /* in kernels whose names begin so, without rp_; NULL: in all */
     /* nonzero: only so many blocks, the last ones of each grid: what is at the end of tensors larger than memory */
     unsigned last;
     int checked;           /* built with checks of every access (check.c) */

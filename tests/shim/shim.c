@@ -57,6 +57,7 @@ static const char *fault;
 static unsigned threads;
 static size_t shared_bytes, args_bytes;
 static int capability; /* of the device, at this launch */
+static int is_other;   /* this kernel is one of shim_options.other_in */
 static uint32_t stamps;
 static void (*body)(const void *args);
 static const void *body_args;
@@ -166,7 +167,7 @@ void shim_mma(int form, unsigned layout, int format, float *d, const uint32_t *a
     struct shim_registers r;
     if (!shim_tc_of(p.form, capability, &p.tc))
         shim_fault("this device has no such product of matrices");
-    p.tc = shim_options.other.products ? shim_options.other : p.tc;
+    p.tc = shim_options.other.products && is_other ? shim_options.other : p.tc;
     meet_whole_warp(&own, (void **)lane, where, line);
     if (!own.is_done) {
         for (int l = 0; l < SHIM_LANES; l++) {
@@ -545,6 +546,7 @@ const char *shim_launch(const char *kernel, struct shim_dim grid, struct shim_di
     body = kernels[i].run;
     body_args = args;
     capability = shim_capability();
+    is_other = !shim_options.other_in || strncmp(kernel, shim_options.other_in, strlen(shim_options.other_in)) == 0;
     args_bytes = kernels[i].args;
     run_grid();
     return fault;

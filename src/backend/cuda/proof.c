@@ -2,12 +2,15 @@
  * (ops/tensor_core.h).
  *
  * Every tile of gemm16.def for this GPU multiplies the matrices of ops/tensor_probe.h; one of them also those of two
- * chains, and those of edges, whose sums may differ and are counted. Other kernels use the same instruction.
+ * chains, and those of edges, whose sums may differ and are counted. The kernels of convolutions and attention use the
+ * same instruction, and most of their sums are seen after rounding only: each computes a small case, which must have the
+ * bits of its definition.
  *
  * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, in each way to
  * copy, and those of edges as the other instruction gave them. Else the GPU goes on without them. RP_CUDA_GEMM=mma does
  * not try them, for a GPU that they stop. */
 #include "backend/cuda/cuda.h"
+#include "ops/op_check.h"
 #include "ops/tensor_probe.h"
 
 #include <stdlib.h>
@@ -146,6 +149,40 @@ static int prove_wgmma(struct proof *p, struct rp_err *err)
     return 0;
 }
 
+/* Convolutions and attention: every kernel of them, in a block or two. */
+static int prove_operations(struct rp_cuda *c, struct rp_err *err)
+{
+#define WINDOW .conv = {1, 6, 5, 16, 6, 5, 24, 3, 3, 1, 1, 1}
+#define HEAD(columns) .batch = 1, .seq = 24, .heads = 1, .head_dim = columns
+    static const struct {
+        enum rp_op op;
+        struct rp_op_shape shape;
+    } all[] = {
+        {RP_OP_conv_forward, {WINDOW}},           {RP_OP_conv_forward, {WINDOW}},
+        {RP_OP_conv_dgrad, {WINDOW}},             {RP_OP_conv_dgrad, {WINDOW}},
+        {RP_OP_conv_wgrad, {WINDOW}},             {RP_OP_conv_wgrad, {WINDOW}},
+        {RP_OP_attention_backward, {HEAD(64)}},   {RP_OP_attention_backward, {HEAD(96)}}, /* forward, too */
+    };
+#undef WINDOW
+#undef HEAD
+    const struct rp_backend *b = c->dev.backend;
+    const struct rp_op_memory memory = {b->shared, b->free_shared, b->sync};
+    const int rotates = c->gemm_rotates;
+    int failed = 0;
+    c->gemm_rotates = 1; /* a convolution takes the other tile than the one before */
+    for (size_t i = 0; i < sizeof all / sizeof *all && !failed; i++)
+        failed = rp_ops_compare(&memory, c->dev.op, &c->dev, all[i].op, &all[i].shape, err) < 0;
+    c->gemm_rotates = rotates;
+    if (failed && err->code == RP_MISMATCH) {
+        const struct rp_err is = *err;
+        return rp_fail(err, RP_UNAVAILABLE,
+                       "the tensor cores of %s do not compute as %s has it: %s; set train.precision to fp32, or use "
+                       "--backend cpu",
+                       c->gpu.name, rp_numerics_name(c->dev.numerics), is.msg);
+    }
+    return failed ? -1 : 0;
+}
+
 int rp_cuda_prove(struct rp_cuda *c, struct rp_err *err)
 {
     struct proof *p = c->workspace_bytes >= 2 * ROOM ? malloc(sizeof *p) : NULL;
@@ -166,7 +203,7 @@ int rp_cuda_prove(struct rp_cuda *c, struct rp_err *err)
         else if (usable && !is_wgmma(name))
             failed = prove_tile(p, tile, name, err) < 0;
     if (!failed && one)
-        failed = prove_one(p, one, err) < 0;
+        failed = prove_one(p, one, err) < 0 || prove_operations(c, err) < 0;
     if (!failed && one && !c->without_wgmma && prove_wgmma(p, err) < 0) {
         failed = 1;
         rp_wrap(err, "a GEMM by wgmma, before the run (RP_CUDA_GEMM=mma does without these kernels)");
