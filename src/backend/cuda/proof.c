@@ -3,8 +3,8 @@
  *
  * Every tile of gemm16.def for this GPU multiplies the matrices of ops/tensor_probe.h; one of them also those of two
  * chains, and those of edges, whose sums may differ and are counted. The kernels of convolutions and attention use the
- * same instruction, and most of their sums are seen after rounding only: each computes a small case, which must have the
- * bits of its definition.
+ * same instruction, and most of their sums are seen after rounding only: each computes a small case, which must have
+ * the bits of its definition.
  *
  * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, in each way to
  * copy, and those of edges as the other instruction gave them. Else the GPU goes on without them. RP_CUDA_GEMM=mma does
