@@ -405,7 +405,7 @@ static int measure_call(struct bench *b, const struct call *c, const struct rp_c
     return 0;
 }
 
-/* What is read and written has numbers of 16 bits, but for gradients of weights. */
+/* Inputs and outputs have 16 bits a number, except gradients of weights. */
 static void store_in_16_bits(struct call *c)
 {
     const double weights = c->run == run_conv_weights ? (double)rp_conv_taps(&c->conv) * c->conv.out_c

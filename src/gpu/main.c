@@ -129,7 +129,7 @@ static int compare_mixed(const struct rp_device_opts *device, json_t *values, st
     return gpu && first.code == RP_OK ? 0 : -1;
 }
 
-/* bf16 where the GPU has it, else fp16; strict fp32, and *err, if there is no GPU. */
+/* bf16 if the GPU has it, else fp16; without a GPU strict fp32, and *err. */
 static enum rp_numerics mixed_of(const struct rp_device_opts *device, struct rp_err *err)
 {
     const struct rp_cuda_gpu *gpu = rp_cuda_gpu_of(device, err);

@@ -495,7 +495,7 @@ static void conv_strips(struct conv_worker *w, long panel, long end_panel, long 
     }
 }
 
-#define CONV_WAITS 8 /* so many accumulators of a tile or fewer wait for their own results */
+#define CONV_WAITS 8 /* with at most this many accumulators a tile waits for its own results */
 
 /* The panels at the end that have two vectors, for taller tiles: not in short chains, and not where strips would be
  * gathered twice. Tiles that do not wait gain little, less than another pass over the pixels costs. */

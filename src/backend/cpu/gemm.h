@@ -79,7 +79,7 @@ typedef void (*rp_tile_fn)(const struct rp_tile *t, int rows);
 
 struct rp_gemm_kernel {
     int mr, nr, lanes; /* register tile; mr divides RP_GEMM_GROUP, lanes divides nr */
-    int tall; /* tiles in place and by runs whose columns are two vectors may also have so many rows, at most a group */
+    int tall; /* rows of tiles of two vectors of columns, in place or by runs: mr or this many, at most RP_GEMM_GROUP */
     int copies;                  /* 1: packed tiles do the work of tile.copy; 2: tiles in place that of copy[1], too */
     rp_tile_fn in_place, packed; /* rows 1..mr */
     rp_tile_fn in_runs;          /* in place by tile.runs, mr rows or tall ones; NULL: there is none */
