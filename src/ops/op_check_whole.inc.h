@@ -165,26 +165,18 @@ static size_t plant_before(struct ctx *c, each x, size_t last, int i)
     return at;
 }
 
-CASE(find_nonfinite)
-{
-    each x = filled(c, ALL, 2.0f);
-    struct bytes index = blank_bytes(c, FOUND * sizeof(int64_t));
-    size_t at = ALL - 1;
-    for (int i = 0; i < (has(s, RP_VARIANT_NONFINITE) ? FOUND : 1); i++) {
-        if (has(s, RP_VARIANT_NONFINITE))
-            at = plant_before(c, x, at, i);
-        EVERY(find_nonfinite, (int64_t *)(void *)index.of[k] + i, x.of[k], ALL);
+#define FINDS(name)                                                                                                    \
+    CASE(name)                                                                                                         \
+    {                                                                                                                  \
+        const int plants = has(s, RP_VARIANT_NONFINITE);                                                               \
+        each x = filled(c, ALL, 2.0f);                                                                                 \
+        struct bytes index = blank_bytes(c, FOUND * sizeof(int64_t));                                                  \
+        size_t at = ALL - 1;                                                                                           \
+        for (int i = 0; i < (plants ? FOUND : 1); i++) {                                                               \
+            at = plants ? plant_before(c, x, at, i) : at;                                                              \
+            EVERY(name, (int64_t *)(void *)index.of[k] + i, x.of[k], ALL);                                             \
+        }                                                                                                              \
     }
-}
-
-CASE(find_nonfinite_stored)
-{
-    each x = filled(c, ALL, 2.0f);
-    struct bytes index = blank_bytes(c, FOUND * sizeof(int64_t));
-    size_t at = ALL - 1;
-    for (int i = 0; i < (has(s, RP_VARIANT_NONFINITE) ? FOUND : 1); i++) {
-        if (has(s, RP_VARIANT_NONFINITE))
-            at = plant_before(c, x, at, i);
-        EVERY(find_nonfinite_stored, (int64_t *)(void *)index.of[k] + i, x.of[k], ALL);
-    }
-}
+FINDS(find_nonfinite)
+FINDS(find_nonfinite_stored)
+#undef FINDS
