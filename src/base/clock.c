@@ -15,6 +15,13 @@ uint64_t rp_now_ns(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+uint64_t rp_stopped_ns(uint64_t *looked_ns, uint64_t now)
+{
+    const uint64_t since = *looked_ns ? now - *looked_ns : 0;
+    *looked_ns = now;
+    return since < 2000000000u ? 0 : since;
+}
+
 uint64_t rp_wall_ns(void)
 {
     return read_clock(CLOCK_REALTIME);

@@ -8,6 +8,9 @@
 #include <stdint.h>
 
 uint64_t rp_now_ns(void);                         /* CLOCK_MONOTONIC */
+/* How long this process did not run, as after Ctrl-Z, since the last call for *looked_ns, which is 0 at first; less
+ * than two seconds count as none. */
+uint64_t rp_stopped_ns(uint64_t *looked_ns, uint64_t now);
 uint64_t rp_wall_ns(void);                        /* CLOCK_REALTIME since 1970 */
 void rp_rfc3339(char out[32], uint64_t wall_ns);  /* 2026-11-21T06:27:54Z */
 int rp_is_date(const char *text, size_t n);       /* are these bytes an existing day, like "2028-02-29"? */

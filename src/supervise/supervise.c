@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define POLL_MS 100
-#define PAUSED_NS 2000000000ull /* between two calls of check_progress(): stopped, as by Ctrl-Z, with the workers */
 #define STOP_GRACE_NS 400000000ull /* time for a worker after Ctrl-C before it is killed, */
 #define RANK_GRACE_NS 50000000ull  /* and for each further rank */
 /* after the first failure of several ranks: time for the one that caused it to be noticed */
@@ -159,9 +158,8 @@ static void stop_all(struct watch *w, const char *note)
 /* While this process was stopped it read no message: that time does not count as silence of a worker. */
 static void excuse_pause(struct watch *w, uint64_t now)
 {
-    const uint64_t since = w->looked_ns ? now - w->looked_ns : 0;
-    w->looked_ns = now;
-    if (since < PAUSED_NS)
+    const uint64_t since = rp_stopped_ns(&w->looked_ns, now);
+    if (!since)
         return;
     rp_workers_excuse(w->group, since);
     rp_progress_note(w->progress, "this process did not run for %.0f s: the step at hand may be as much longer",

@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 #define PROBE_NS 400000000           /* of GEMM for the estimate: longer than scheduling quanta of other work */
-#define PAUSED_NS 2000000000ull      /* between two looks: stopped, as by Ctrl-Z, together with the worker */
 #define STOP_GRACE_NS 20000000000ull /* for the worker to report its tensor roots after a divergence */
 
 /* The default of the key: how long a silent worker is awaited is not the bundle's choice. */
@@ -327,10 +326,7 @@ static int handle_frame(struct rp_replaying *p, enum rp_frame type, const json_t
 /* A time in which this process did not run is neither the worker's silence nor part of the limit. */
 static void excuse_pause(struct rp_replaying *p, uint64_t now)
 {
-    const uint64_t since = p->looked_ns ? now - p->looked_ns : 0;
-    p->looked_ns = now;
-    if (since < PAUSED_NS)
-        return;
+    const uint64_t since = rp_stopped_ns(&p->looked_ns, now);
     p->worker.last_heard_ns += since;
     p->end_ns += since;
 }
