@@ -188,7 +188,7 @@ static void tap_words_compare(const char *file, const char *name, FILE *update)
 /* The sections of `text` in the order in which `order` has them; not those that `but` has. */
 static void tap_sections_put(FILE *to, const char *order, const char *text, const char *but)
 {
-    char name[128];
+    char name[100];
     for (const char *p = order; p && (p = strstr(p, "\n=== ")); p++) {
         size_t n, other = 0;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(p + 5, "\n"), p + 5);
