@@ -489,10 +489,10 @@ TEST(probes_show_flushed_operands_and_another_order)
             int shown = 0;
             rp_tc_probe_fill(&probe, (enum rp_numerics)n, is_edge ? RP_PROBE_EDGES : RP_PROBE_SUMS);
             for (int i = 0; i < probe.rows * probe.rows; i++) {
-                uint16_t a[RP_PROBE_STEPS], b[RP_PROBE_STEPS];
-                take_otherwise(a, probe.a + i / probe.rows * probe.steps, flushed, is);
-                take_otherwise(b, probe.b + i % probe.rows * probe.steps, flushed, is);
-                shown += !rp_tc_probe_equal(probe.sum[i], rp_tc_chain(is->format, is->tc, a, b, 0, probe.steps));
+                uint16_t row[RP_PROBE_STEPS], column[RP_PROBE_STEPS];
+                take_otherwise(row, probe.a + i / probe.rows * probe.steps, flushed, is);
+                take_otherwise(column, probe.b + i % probe.rows * probe.steps, flushed, is);
+                shown += !rp_tc_probe_equal(probe.sum[i], rp_tc_chain(is->format, is->tc, row, column, 0, probe.steps));
             }
             CHECK(is->tc.products == 16 && !flushed ? shown == 0 : shown > 100, "%s, %s: %d",
                   rp_numerics_name((enum rp_numerics)n), flushed ? "flushed" : "another order", shown);
