@@ -104,7 +104,7 @@ struct rp_tsa_ca; /* sign/timestamp.h */
 struct rp_verify_opts {
     const char *trust;   /* --trust: public key file, fingerprint, or a name in the trust store; NULL: look there */
     int any_key;         /* --any-key: an unknown key is accepted */
-    int64_t received_ns; /* --received: when the bundle was there, since 1970; 0: now */
+    int64_t received_ns; /* --received: the end of the second in which the bundle came, since 1970; 0: now */
     const char *seen;    /* own record of verifications, for forked ledgers; NULL: not compared */
     const struct rp_policy *policy; /* NULL: none */
     /* other files */

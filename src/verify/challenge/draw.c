@@ -2,6 +2,7 @@
 #include "verify/challenge/draw.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "run/run.h"
 
 #include <stdlib.h>
@@ -56,6 +57,12 @@ static double miss_probability(int64_t parts, int64_t skipped, int draws)
     return p;
 }
 
+const char *rp_draw_early(const struct rp_challenge *c, int64_t came_ns)
+{
+    return (int64_t)c->made_ns < came_ns ? "its challenge was made before the bundle came, or in the same second"
+                                         : NULL;
+}
+
 const char *rp_draw_weakness(const struct rp_challenge *c, const struct rp_facts *run, const char *signer)
 {
     const struct rp_challenge_facts *answered = run->challenge;
@@ -63,8 +70,7 @@ const char *rp_draw_weakness(const struct rp_challenge *c, const struct rp_facts
         return "its challenge is by the signer's own key or one that countersigned";
     if (answered && strcmp(c->sha256, answered->sha256) == 0)
         return "it is the challenge that the run answers";
-    return (double)c->made_ns / 1e9 < rp_wall_time(run->ended_at) ? "its challenge was made before the bundle came"
-                                                                  : NULL;
+    return rp_draw_early(c, (rp_rfc3339_seconds(run->ended_at) + 1) * 1000000000);
 }
 
 int rp_draw_parts(struct rp_draw *out, const struct rp_records *records, const struct rp_challenge *c,

@@ -36,8 +36,11 @@ struct rp_draw {
     double undetected;
 };
 
-/* Why a draw by that challenge will not count, from what everybody knows: the run, and the key that signed it. NULL:
- * nothing of the kind. */
+/* Why a draw by that challenge will not count for a bundle that came in the second that ends at came_ns since 1970.
+ * NULL: it was made later. Both times are whole seconds: a prover who saw the value could sign bundle after bundle in
+ * what was left of its second. */
+const char *rp_draw_early(const struct rp_challenge *c, int64_t came_s);
+/* The same from what everybody knows: the run, and the key that signed it. */
 const char *rp_draw_weakness(const struct rp_challenge *c, const struct rp_facts *run, const char *signer);
 /* `draws` of the parts, or all where there are fewer. RP_UNAVAILABLE: the run has no state root after a step.
  * statement: SHA-256 of statement.dsse.json, in hex. */

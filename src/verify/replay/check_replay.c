@@ -90,9 +90,7 @@ static const char *draw_weakness(const struct rp_verify_state *s)
                "here: its author can have chosen the parts";
     if (!s->o->received_ns)
         return "without --received, the bundle may be younger than its challenge";
-    return c->made_ns / 1000000000 >= (uint64_t)s->o->received_ns / 1000000000
-               ? NULL
-               : "its challenge was made before the bundle came";
+    return rp_draw_early(c, s->o->received_ns);
 }
 
 /* Before the replay, which takes its time: what it will not show. */

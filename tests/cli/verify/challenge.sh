@@ -51,6 +51,7 @@ four_steps a.repro.tar.zst --challenge c1
 four_steps plain.repro.tar.zst
 while [ "$(date +%s)" -le "$(stat -c %Z a.repro.tar.zst)" ]; do sleep 0.1; done # times are whole seconds
 "$REPRO" challenge new -o c2 --key theirs.pem -q # after the bundle came
+"$REPRO" challenge show --json c2 >c2.json
 for seed in init data dropout augment perturbation; do
     "$REPRO" inspect a.repro.tar.zst facts.json | jq -r --arg key "seed.$seed" '"\($key) \(.recipe[$key].origin)"'
 done
@@ -157,7 +158,9 @@ exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c1 --draws 3
 says_in 'will not count: it is the challenge that the run answers' err.txt
 exit_of 0 "$REPRO" challenge draw a.repro.tar.zst --draw c2 --draws 3
 ! grep -q 'will not count' err.txt || fail "an honest draw: $(cat err.txt)"
-# What a value draws that was there before the bundle is an ordinary replay.
+# What a value draws that was there before the bundle, or in the second that it came in, is an ordinary replay.
+exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received "$(jq -r .made_at c2.json)" --draw c2 --draws 3 --init states
+level timed
 exit_of 0 "$REPRO" challenge answer a.repro.tar.zst --draw early --draws 2 -o early.states
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst --challenge c1 --received file --draw early --draws 2 --init early.states
 level timed
