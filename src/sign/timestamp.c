@@ -218,8 +218,8 @@ static int parse_response(struct token_parts *p, const char *data, size_t size, 
 
 /* ---- the contents of a token ---- */
 
-/* "20260102030405.678Z" */
-static int read_time(int64_t *ns, const TS_TST_INFO *info, struct rp_err *err)
+/* "20260102030405.678Z": of milliseconds */
+static int read_time(struct rp_timestamp *out, const TS_TST_INFO *info, struct rp_err *err)
 {
     const ASN1_GENERALIZEDTIME *t = TS_TST_INFO_get_time(info);
     char text[40], day[24], shape[24];
@@ -239,11 +239,12 @@ static int read_time(int64_t *ns, const TS_TST_INFO *info, struct rp_err *err)
     tm.tm_year -= 1900;
     tm.tm_mon--;
     int64_t s = (int64_t)timegm(&tm);
-    if (s <= 0 || s > SECONDS_MAX - ACCURACY_MAX - 1)
+    if (s <= 0 || s > SECONDS_MAX - ACCURACY_MAX - 2)
         return rp_fail(err, RP_MALFORMED, "the token's time, %s, is not after 1970 and before 2262", day);
     for (size_t i = 0; i < fractions; i++, unit /= 10)
         fraction += unit * (text[digits + 1 + i] - '0');
-    *ns = s * SECOND_NS + fraction;
+    out->time_ns = s * SECOND_NS + fraction;
+    out->unit_ns = 10 * unit;
     return 0;
 }
 
@@ -345,7 +346,7 @@ static int read_parts(struct rp_timestamp *out, const struct token_parts *p, con
                       struct rp_err *err)
 {
     const struct digest *d = check_extensions(p->info, err) < 0 ? NULL : check_imprint(p->info, statement, err);
-    if (!d || read_time(&out->time_ns, p->info, err) < 0 || read_accuracy(&out->accuracy_ns, p->info, err) < 0 ||
+    if (!d || read_time(out, p->info, err) < 0 || read_accuracy(&out->accuracy_ns, p->info, err) < 0 ||
         read_number(out, p->info, err) < 0)
         return -1;
     snprintf(out->hash, sizeof out->hash, "%s", d->name);

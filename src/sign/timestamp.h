@@ -29,6 +29,7 @@
 #define RP_TIMESTAMP_NAME 200
 struct rp_timestamp {
     int64_t time_ns;     /* since 1970: when the token was made */
+    int64_t unit_ns;     /* of the last digit of that time, after which digits may have been cut off */
     int64_t accuracy_ns; /* the authority's clock may be that wrong; -1: it does not say */
     char hash[16];       /* of the statement: "SHA-256" */
     char serial[72];     /* hex digits: the token's number */

@@ -82,6 +82,7 @@ TEST(tokens_are_read_and_checked)
                                  .signer = i < 2 ? EVP_sha256() : EVP_sha512(), .chain = i > 1});
         CHECK(read_stamp(&t, &response, &err) == RP_OK, "%s", err.msg);
         CHECK(t.time_ns == TSA_T0 * SECOND + SECOND / 4, "%lld", (long long)t.time_ns);
+        CHECK(t.unit_ns == SECOND / 100, "%lld", (long long)t.unit_ns);
         CHECK(t.accuracy_ns == (i ? i * (SECOND + 5001000) : -1), "%lld", (long long)t.accuracy_ns);
         CHECK_STR(t.hash, "SHA-256");
         CHECK_STR(t.serial, "ABC123");

@@ -94,11 +94,11 @@ TEST(the_earliest_verified_stamp_counts)
     RP_TSA_CA *ca = ca_of(&one), *other = ca_of(&none);
 
     verify_with(&v, ca, RP_CHECK_NOTE, RP_OK); /* the third is by another authority */
-    CHECK(v.stamped_ns == (AFTER + 33) * SECOND + SECOND / 2, "%lld", (long long)v.stamped_ns);
+    CHECK(v.stamped_ns == (AFTER + 34) * SECOND + SECOND / 2, "%lld", (long long)v.stamped_ns);
     const struct rp_timestamped_answer *row = v.timestamps->row;
     CHECK(row[0].checked && row[1].checked && !row[2].checked && row[2].valid);
     CHECK_STR(row[1].time, "2026-09-21T16:13:50Z");
-    CHECK_STR(row[1].not_after, "2026-09-21T16:13:54Z");
+    CHECK_STR(row[1].not_after, "2026-09-21T16:13:55Z"); /* at the end of the second that its time has */
     CHECK(row[1].accuracy_s == 3.5 && isnan(row[2].accuracy_s));
     CHECK_STR(row[1].serial, "ABC123");
     CHECK_STR(row[1].policy, "1.2.3.4.1");

@@ -18,10 +18,11 @@ static int count_members(const struct rp_verify_state *s)
     return n;
 }
 
-/* When the bundle existed at the latest, as far as the authority's clock is right. */
+/* When the bundle existed at the latest, as far as the authority's clock is right. Most authorities cut the fraction of
+ * a second off: a time that is too early would make the run faster than it was. */
 static int64_t not_after(const struct rp_timestamp *t)
 {
-    return t->time_ns + (t->accuracy_ns > 0 ? t->accuracy_ns : 0);
+    return t->time_ns + t->unit_ns + (t->accuracy_ns > 0 ? t->accuracy_ns : 0);
 }
 
 static void describe_timestamp(struct rp_timestamped_answer *row, const struct rp_timestamp *t)
