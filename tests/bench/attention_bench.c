@@ -3,17 +3,9 @@
 #include "backend/cpu/ops_isa.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 
 static struct rp_cpu cpu;
-
-/* evidence.c would need OpenSSL */
-void rp_cpu_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n)
-{
-    (void)dev, (void)leaves, (void)x, (void)n;
-    abort();
-}
 
 /* 0, or -1 with a message on standard error. The scratch fits sequences of up to `seq` and heads of up to `dim`. */
 int bench_open(const char *isa, int threads, int seq, int dim);
