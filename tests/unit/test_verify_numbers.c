@@ -22,6 +22,24 @@ TEST(time_adds_up_or_the_run_is_refused)
     refused(&x, RP_CHECK_time, RP_MISMATCH);
 }
 
+/* Windows of 3 steps in which nothing waits; before each of them the program waits for 1.1 s. */
+TEST(time_that_the_windows_leave_out_is_a_warning)
+{
+    FX(x);
+    steps_of(&x, 100000000, 99000000, 1);
+    fx_compute(&x);
+    expect_state(&x, RP_CHECK_numbers, RP_CHECK_PASSED);
+    const double rate = x.doc->figures.results.throughput.value;
+    rp_buf_fini(&x.steps);
+    rp_buf_puts(&x.steps,
+                "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++)
+        fx_step(&x.steps, i, 1, 3, 1000000000 + i * 100000000 + (i + 2) / 3 * 1100000000ll, 99000000 + i, i == 6);
+    fx_compute(&x);
+    CHECK(x.doc->figures.results.throughput.value / rate > 0.99, "the throughput counts it");
+    expect_state(&x, RP_CHECK_numbers, RP_CHECK_WARNING);
+}
+
 /* How many steps a file had behind it is not in the bundle, so the schedule says nothing then, and verify says that. */
 TEST(learning_rates_of_a_run_from_a_file_are_the_signers_word)
 {

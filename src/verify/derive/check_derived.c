@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BETWEEN_MOST 0.1  /* of the time: as for a run that is limited by its input */
+#define BETWEEN_LEAST 1.0 /* seconds: the system may stop a short run for some tenths of it */
+
 /* ---- whose a value is ---- */
 
 enum {
@@ -211,6 +214,26 @@ static int check_log(const struct rp_verify_derived *d, const struct rp_run_docu
                          rp_s(n), log->format);
 }
 
+/* The share of the time that lies before the timed windows, since the window before or, of the first one, since the
+ * program waited for its samples; 0 where it is short. State roots have a check of their own. */
+static double share_between_windows(const struct rp_records *rs)
+{
+    int64_t inside = 0, between = 0;
+    for (int64_t i = 0; i < rs->n; i++) {
+        const struct rp_step_record *r = &rs->r[i], *before = i && r[-1].timed ? r - 1 : NULL,
+                                    *next = i + 1 < rs->n && r[1].repeat == r->repeat ? r + 1 : NULL;
+        if (!r->timed)
+            continue;
+        inside += rp_cycle_ns(r, next);
+        if (!before)
+            between += r->input_ns;
+        else if (before->repeat != r->repeat)
+            between += r->start_ns - before->end_ns - before->root_ns;
+    }
+    const double s = (double)between / 1e9;
+    return s < BETWEEN_LEAST ? 0 : s / (s + (double)inside / 1e9);
+}
+
 int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char limit[100] = "";
@@ -224,6 +247,12 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
     else if (input->limited_by && strcmp(input->limited_by, "exchange") == 0)
         RP_FORMAT(limit, "; limited by exchanges between ranks, %.1f %% of the timed steps",
                   input->exchange_share * 100);
+    const double between = share_between_windows(&s->run.records);
+    if (between > BETWEEN_MOST)
+        return rp_check_warn(result,
+                             "%.1f %% of the time lies before and between the timed windows, whose throughput leaves "
+                             "it out, loading included: longer windows count it (measure.timed_steps)%s",
+                             100 * between, limit);
     return rp_check_text(result, "every figure recomputed from %" PRId64 " records%s%s", s->run.records.n,
                          rp_verify_starts_from_file(s) ? "" : "; learning rates are those of the schedule", limit);
 }
