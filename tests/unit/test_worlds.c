@@ -469,11 +469,12 @@ TEST(gpus_of_ranks_are_those_of_their_nodes)
     } bends[] = {
         {1, "device/pci_address", "0000:1b:00.0", RP_CHECK_FAILED}, /* there is none */
         {1, "device/pci_address", "0000:19:00.0", RP_CHECK_NOTE},   /* that of rank 0 */
+        {1, "device/pci_address", NULL, RP_CHECK_WARNING},          /* perhaps */
         {3, "device/name", "Tesla V100-SXM2-16GB", RP_CHECK_FAILED},
     };
     for (size_t i = 0; i < sizeof bends / sizeof *bends; i++) {
         RP_JSON *keep = json_deep_copy(x.facts);
-        set_path(fx_rank(&x, bends[i].rank), bends[i].path, json_string(bends[i].text));
+        set_path(fx_rank(&x, bends[i].rank), bends[i].path, bends[i].text ? json_string(bends[i].text) : json_null());
         expect_state(&x, RP_CHECK_environment, bends[i].state);
         fx_restore(x.facts, keep);
     }

@@ -96,6 +96,25 @@ static int check_gpu(struct places *p, const struct rp_run *r, int rank, struct 
     return 0;
 }
 
+/* Ranks on GPUs of a node count as that many GPUs: two without addresses may have one, which the capture does not
+ * contradict. */
+static void warn_of_hidden_gpu(const struct rp_run *r, int node, struct rp_check_result *result)
+{
+    const struct rp_rank_facts *ranks = r->facts->rank;
+    int on_gpu = 0, without = -1;
+    for (int i = 0; i < r->ranks.ranks; i++) {
+        if (ranks[i].node != node || rp_rank_on_cpu(r->facts, i) || !ranks[i].device)
+            continue;
+        on_gpu++;
+        without = without < 0 && !ranks[i].device->pci_address ? i : without;
+    }
+    if (on_gpu > 1 && without >= 0)
+        rp_check_warn(result,
+                      "rank %d does not have the address of its GPU, which every GPU has: it may be that of another "
+                      "rank",
+                      without);
+}
+
 /* ---- memory ---- */
 
 /* Ranks that divide the model have parts of the parameters: check_plan.c sizes those. */
@@ -170,6 +189,7 @@ int rp_verify_places(const struct rp_verify_state *s, struct rp_check_result *re
         const int before = p.shared;
         if (check_node(&p, s, node, result, err) < 0)
             return -1;
+        warn_of_hidden_gpu(&s->run, node, result);
         if (p.shared && !before)
             snprintf(p.text + strlen(p.text), sizeof p.text - strlen(p.text), "%s",
                      rp_run_node_text(where, &s->run, " of ", node, ""));
