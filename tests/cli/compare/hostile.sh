@@ -28,7 +28,7 @@ jq -e '.verdict == "not comparable" and ([.rows[].source | .kind == "imported" a
     out.txt >/dev/null || fail "a document said who signed it"
 
 # numbers beyond sense, and sizes
-for value in NaN Infinity 1e999 1e300 -5 0 '"1"' null '[1]'; do
+for value in NaN Infinity 1e999 1e300 5e-324 -5 0 '"1"' null '[1]'; do
     printf '{"schema": "repro-imported/1", "rows": [{"throughput": {"value": %s, "unit": "x/s"}}]}' "$value" >n.json
     exit_of 4 "$REPRO" compare n.json n.json
 done
