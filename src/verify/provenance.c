@@ -87,6 +87,19 @@ static const json_t *read_subjects(const json_t *statement, struct rp_err *err)
     return subjects;
 }
 
+/* Each file is read once: the same one named ten thousand times would take hours. */
+static int check_names(const json_t *subjects, struct rp_err *err)
+{
+    char shown[72];
+    for (size_t i = 0; i < json_array_size(subjects); i++) {
+        const char *name = rp_json_text_at(json_array_get(subjects, i), "name");
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(name, rp_json_text_at(json_array_get(subjects, k), "name")) == 0)
+                return rp_fail(err, RP_MALFORMED, "the statement names the file '%s' twice", rp_excerpt(shown, name));
+    }
+    return 0;
+}
+
 /* Compares the file of a subject with its digest: "passed", "FAILED" or "missing". */
 static const char *check_file(const char *envelope, const json_t *subject, const char **name, struct rp_err *err)
 {
@@ -141,7 +154,7 @@ static int judge_statement(json_t *j, const char *path, const struct rp_envelope
         json_pack("{s:s, s:s}", "commit", rp_json_text_at(from, "commit"), "tree", rp_json_text_at(from, "tree"));
     const int unknown = judge_key(j, rp_json_text_at(j, "fingerprint"), trust, any_key, err);
     json_object_set_new(j, "provenance", provenance);
-    if (unknown < 0 || check_files(provenance, path, subjects, &passed, err) < 0)
+    if (unknown < 0 || check_names(subjects, err) < 0 || check_files(provenance, path, subjects, &passed, err) < 0)
         return -1;
     const size_t n = json_array_size(subjects);
     set_verdict(j, passed < n ? RP_VERDICT_FAILED : unknown ? RP_VERDICT_UNKNOWN_KEY : RP_VERDICT_VERIFIED, passed, n);

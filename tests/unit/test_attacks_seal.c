@@ -2,6 +2,8 @@
  * else. */
 #include "tests/unit/attack.h"
 
+#include "verify/provenance.h"
+
 #define DSSE "statement.dsse.json"
 #define ZEROS43 "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
@@ -348,4 +350,35 @@ TEST(attacks_on_the_mathematics)
     attack_expect("a key that every message fits", NULL, RP_CHECK_signature, key ? 6 : 4);
     rp_envelope_fini(&e);
     rp_bundle_fini(&b);
+}
+
+/* A release of one small file, which its statement names once, or twice. */
+TEST(a_release_that_names_a_file_twice)
+{
+    static const char subject[] = "{\"name\": \"file\", \"digest\": {\"sha256\": "
+                                  "\"2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881\"}}"; /* of "x" */
+    fx_dir();
+    FX_KEY *key = fx_key("signer");
+    RP_FREE char *path = fx_path("release.json"), *file = fx_path("file"), *pem = fx_path("key.pem");
+    RP_BUF public = {0};
+    struct rp_err err = {0};
+    rp_key_public_pem(key, &public);
+    CHECK(rp_write_file(file, "x", 1, 0644, &err) == 0 &&
+              rp_write_file(pem, public.data, public.size, 0644, &err) == 0,
+          "%s", err.msg);
+    for (int twice = 0; twice < 2; twice++) {
+        RP_BUF envelope = {0};
+        json_t *document;
+        RP_FREE char *statement = rp_asprintf("{\"_type\": \"https://in-toto.io/Statement/v1\", \"predicateType\": "
+                                              "\"https://slsa.dev/provenance/v1\", \"subject\": [%s%s%s]}",
+                                              subject, twice ? ", " : "", twice ? subject : "");
+        CHECK(rp_dsse_seal(&envelope, statement, strlen(statement), key, &err) == 0 &&
+                  rp_write_file(path, envelope.data, envelope.size, 0644, &err) == 0,
+              "%s", err.msg);
+        const int failed = rp_provenance_verify(&document, path, NULL, 1, &err) < 0;
+        CHECK(failed == twice && (!twice || err.code == RP_MALFORMED), "%s", err.msg);
+        if (twice)
+            SAID(err.msg);
+        json_decref(document);
+    }
 }
