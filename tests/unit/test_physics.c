@@ -76,6 +76,7 @@ TEST(no_device_does_more_than_its_peak)
         const char *device;
         double flops, bytes;
         enum rp_check_state state;
+        int64_t hz; /* captured; 0: 1.5 GHz */
     } cases[] = {
         /* 50 multiprocessors of 64 units at 1.5 GHz, as captured: 9.6 */
         {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 1.9e12, RP_CHECK_PASSED},
@@ -90,6 +91,8 @@ TEST(no_device_does_more_than_its_peak)
         {"gpu0 NVIDIA A10X sm_86", 80e12, 0.2e12, RP_CHECK_NOTE}, /* no A10, with whose name its own begins */
         {"gpu0 Shim GPU sm_80", 9e12, 1e12, RP_CHECK_PASSED},
         {"gpu0 Shim GPU sm_80", 10e12, 1e12, RP_CHECK_FAILED},
+        {"gpu0 Shim GPU sm_80", 20e12, 1e12, RP_CHECK_PASSED, 3500000000},
+        {"gpu0 Shim GPU sm_80", 20e12, 1e12, RP_CHECK_NOTE, 35000000000}, /* no GPU has that clock */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FX(x);
@@ -97,7 +100,8 @@ TEST(no_device_does_more_than_its_peak)
         x.device = cases[i].device;
         json_t *gpu = json_object();
         static const char *const names[] = {"name", "sm_count", "clock_sm_max", "compute_capability"};
-        json_t *values[] = {json_string("Shim GPU"), json_integer(50), json_integer(1500000000), json_string("8.0")};
+        json_t *values[] = {json_string("Shim GPU"), json_integer(50),
+                            json_integer(cases[i].hz ? cases[i].hz : 1500000000), json_string("8.0")};
         for (int k = 0; k < 4; k++)
             json_object_set_new(gpu, names[k],
                                 json_pack("{s:s, s:o, s:s}", "state", "ok", "value", values[k], "source", "NVML"));

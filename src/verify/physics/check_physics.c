@@ -14,6 +14,8 @@
 
 /* the highest of any processor sold: a bound always, and the only one if no clock was captured */
 #define CPU_CLOCK 6.2e9
+#define GPU_CLOCK 4e9 /* likewise of GPUs, with their multiprocessors */
+#define GPU_SMS 512
 #define CPU_FAVOURED 1.15 /* some cores may be faster than the one whose highest clock is captured */
 /* highest clock by base clock, at most: 3.9 by 1.9 GHz of a Xeon Platinum 8592+ is 2.05 (Intel's data sheet) */
 #define CPU_TURBO 2.2
@@ -121,7 +123,7 @@ static void bound_by_capture(struct bound *out, const struct rp_verify_state *s,
     {
         double sms, hz;
         if (!rp_known_is(gpu, "name", name) || rp_known_number(gpu, "sm_count", &sms) < 0 ||
-            rp_known_number(gpu, "clock_sm_max", &hz) < 0)
+            rp_known_number(gpu, "clock_sm_max", &hz) < 0 || sms > GPU_SMS || hz > GPU_CLOCK)
             continue;
         const char *capability = rp_known_text(gpu, "compute_capability");
         double flops = sms * flop_in_a_cycle(s, units_of(capability), tensor_of(capability)) * hz;
