@@ -50,6 +50,8 @@ int rp_verify_device(const struct rp_verify_state *s, int rank, struct rp_check_
                      struct rp_err *err) rp_must_check;
 /* What names of GPUs contain and names of x86-64 processors do not, of a device's name; NULL: nothing of it. */
 const char *rp_verify_gpu_name(const char *device);
+/* Has letters other than ASCII, with which it may look like the name of another device. */
+int rp_verify_name_is_foreign(const char *device);
 /* Whether the capture before the run has a device of that name. *captured: the name of its CPU, for a rank on
  * processors; else NULL. */
 int rp_verify_captured_device(const struct rp_verify_state *s, int rank, const char **captured);

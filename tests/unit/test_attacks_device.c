@@ -186,6 +186,7 @@ TEST(attacks_with_a_gpu_that_no_capture_has)
         {"another", "NVIDIA L4", "NVIDIA L4", 0},
         {"one whose name its own begins with", "NVIDIA H100", "NVIDIA H100", 0},
         {"one without a name", "", "", 0},
+        {"one with a blank more", "NVIDIA  H100 PCIe", "NVIDIA  H100 PCIe", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FX(x);
@@ -198,6 +199,8 @@ TEST(attacks_with_a_gpu_that_no_capture_has)
             if (name[k])
                 json_object_set_new(gpu, "devices", captured(name[k]));
         }
+        if (cases[i].before && strstr(cases[i].before, "  "))
+            set_path(x.facts, "rank/0/device/name", json_string(cases[i].before));
         fx_derive(&x);
         fx_seal(&x, "attacker", "attack");
         if (cases[i].holds)
@@ -230,7 +233,8 @@ TEST(processor_named_as_a_gpu_fails)
 {
     static const char *const names[] = {"NVIDIA H200", "nvidia h200", "AMD EPYC with NVIDIA H100 80GB HBM3",
                                         "Tesla V100-SXM2-32GB", "NVIDIA GeForce RTX 4090", "Quadro RTX 8000", "H200",
-                                        "AMD Instinct MI300X", "mi300x"};
+                                        "AMD Instinct MI300X", "mi300x",
+                                        "NVIDI\xd0\x90 \xd0\x9d" "200"}; /* Cyrillic: it looks like an H200 */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int agrees = 0; agrees < 2; agrees++) {
             FX(x);

@@ -147,6 +147,9 @@ static int check_gpu(const struct rp_verify_state *s, int rank, const struct rp_
     const int node = (int)s->run.facts->rank[rank].node;
     const char *asked = rank ? NULL : setting_text(s, "run.device");
     char safe[72];
+    if (*d->name == ' ' || strstr(d->name, "  ")) /* which a page does not show */
+        return rp_fail(err, RP_MISMATCH, "the GPU is named '%s', with blanks that no driver reports",
+                       rp_excerpt(safe, d->name));
     if (check_arithmetic(s, d, err) < 0 || check_proof(s, rank, d, result, err) < 0)
         return -1;
     for (int after = 0; after < 2; after++) {
@@ -180,6 +183,13 @@ const char *rp_verify_gpu_name(const char *device)
         if (strcasestr(device, names[i]))
             return names[i];
     return NULL;
+}
+
+int rp_verify_name_is_foreign(const char *device)
+{
+    while (*device >= ' ' && *device <= '~')
+        device++;
+    return *device != 0;
 }
 
 /* The captured CPU has the instruction set that the kernels used. One of another version of this program is a note. */
@@ -225,6 +235,9 @@ static int check_cpu(const struct rp_verify_state *s, int rank, const struct rp_
     const char *const names[] = {d->name, captured ? captured : ""}; /* what compare and reports show */
     char name[72], other[72];
     double here;
+    if (rp_verify_name_is_foreign(names[1]))
+        return rp_fail(err, RP_MISMATCH, "the capture names the CPU '%s', with characters that no processor reports",
+                       rp_excerpt(name, names[1]));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) /* also where both were made up to agree */
         if (rp_verify_gpu_name(names[i]))
             return rp_fail(err, RP_MISMATCH, "the run used a CPU, but %s it '%s', as only GPUs are named ('%s')",

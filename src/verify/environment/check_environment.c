@@ -4,6 +4,7 @@
 #include "capture/value.h"
 #include "verify/state.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define UPTIME_SLACK_S 120.0 /* a capture takes at most this long, even if a probe hangs */
@@ -245,6 +246,10 @@ int rp_check_environment(struct rp_verify_state *s, struct rp_check_result *resu
         return rp_fail(err, RP_MISMATCH, "'%s' is not the name of a backend", rp_excerpt(safe, backend));
     for (int64_t i = 0; i < s->run.facts->rank_n; i++) { /* whatever the backend */
         const struct rp_device_facts *d = s->run.facts->rank[i].device;
+        if (d && rp_verify_name_is_foreign(d->name))
+            return rp_fail(err, RP_MISMATCH,
+                           "the device of rank %" PRId64 " is named '%s', with characters that no device reports", i,
+                           rp_excerpt(safe, d->name));
         if (d && rp_rank_on_cpu(s->run.facts, i) && rp_verify_gpu_name(d->name))
             return rp_fail(err, RP_MISMATCH, "the run used a CPU, but names it '%s', as only GPUs are named ('%s')",
                            rp_excerpt(safe, d->name), rp_verify_gpu_name(d->name));
