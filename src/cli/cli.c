@@ -7,8 +7,10 @@
 #include "base/json.h"
 #include "base/term.h"
 #include "base/text.h"
+#include "bundle/bundle.h"
 #include "cli/help.h"
 #include "cli/parse.h"
+#include "ledger/ledger.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -126,6 +128,47 @@ int rp_cli_check_readable(const char *option, const char *path, struct rp_err *e
     if (path && access(path, R_OK) < 0)
         return rp_fail(err, RP_IO, "--%s: cannot read '%s': %s", option, path, strerror(errno));
     return 0;
+}
+
+/* A file of another kind is a mistake on the command line, whatever its own code is. */
+static int refuse_kind(const char *option, const char *expected, struct rp_err *err)
+{
+    if (err->code != RP_MALFORMED)
+        return rp_wrap(err, "--%s", option);
+    err->code = RP_USAGE;
+    return rp_wrap(err, "--%s: expected %s", option, expected);
+}
+
+int rp_cli_check_bundle(const char *option, const char *path, struct rp_err *err)
+{
+    RP_BUNDLE b = {0};
+    if (!path)
+        return 0;
+    if (rp_cli_check_readable(option, path, err) < 0)
+        return -1;
+    if (rp_bundle_skim(&b, path, err) == 0 || (err->code != RP_MALFORMED && err->code != RP_IO))
+        return 0;
+    return refuse_kind(option, "a bundle of 'repro run' (*.repro.tar.zst)", err);
+}
+
+/* One line is enough. */
+static int stop_at_line(void *arg, const struct rp_ledger_line *line, const json_t *json, struct rp_err *err)
+{
+    (void)line;
+    (void)json;
+    *(int *)arg = 1;
+    return rp_fail(err, RP_INTERRUPTED, "a line was read");
+}
+
+int rp_cli_check_ledger(const char *option, const char *path, struct rp_err *err)
+{
+    struct rp_ledger_summary ignored;
+    int found = 0;
+    if (!path || rp_ledger_read(path, stop_at_line, &found, &ignored, err) == 0 || found)
+        return 0;
+    return err->code == RP_MALFORMED || err->code == RP_IO || err->code == RP_USAGE
+               ? refuse_kind(option, "a ledger, as its owner gets it from 'repro ledger export'", err)
+               : 0;
 }
 
 int rp_cli_read_input(struct rp_buf *out, size_t most, struct rp_err *err)

@@ -118,3 +118,6 @@ int rp_cli_write_output(const struct rp_cli *cli, const char *path, int force, c
 int rp_cli_read_input(struct rp_buf *out, size_t most, struct rp_err *err) rp_must_check;
 /* The file that --OPTION names (NULL: none) can be read: a mistyped name is reported before the work begins. */
 int rp_cli_check_readable(const char *option, const char *path, struct rp_err *err) rp_must_check;
+/* The same, and that it is a bundle, or a ledger. What is wrong in one is for `verify` to find. */
+int rp_cli_check_bundle(const char *option, const char *path, struct rp_err *err) rp_must_check;
+int rp_cli_check_ledger(const char *option, const char *path, struct rp_err *err) rp_must_check;

@@ -113,8 +113,8 @@ static int cmd_report(struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "a report has at most %d bundles; 'repro compare' takes more", RP_PAGE_BUNDLES);
     if (cli->argc > 1 && (o->ledger || o->original))
         return rp_fail(err, RP_USAGE, "--%s needs exactly one bundle", o->ledger ? "ledger" : "original");
-    if (rp_cli_check_readable("ledger", o->ledger, err) < 0 ||
-        rp_cli_check_readable("original", o->original, err) < 0 || choose_format(o, cli->json, &markdown, err) < 0)
+    if (rp_cli_check_ledger("ledger", o->ledger, err) < 0 ||
+        rp_cli_check_bundle("original", o->original, err) < 0 || choose_format(o, cli->json, &markdown, err) < 0)
         return -1;
     __attribute__((cleanup(rp_page_bundles_free))) struct rp_page_bundles *s = rp_alloc(sizeof *s);
     if (verify_bundles(s, cli, &worst, err) < 0 || write_page(cli, s, o, markdown, err) < 0)

@@ -195,11 +195,8 @@ static void inputs_fini(struct inputs *in)
 static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
 {
     const struct verify_opts *o = cli->opts;
-    const char *const files[][2] = {{"baseline", o->baseline},
-                                    {"ledger", o->ledger},
-                                    {"original", o->original},
-                                    {"replication", o->replication},
-                                    {"tsa-ca", o->tsa_ca}};
+    const char *const bundles[][2] = {
+        {"baseline", o->baseline}, {"original", o->original}, {"replication", o->replication}};
     if (o->draw && o->replay)
         return rp_fail(err, RP_USAGE, "--draw chooses the steps of the replay, and so does --replay: give one of them");
     if (o->replay_micro && (o->draw || o->replay))
@@ -213,9 +210,11 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "--trust names the signer, and --any-key accepts every one: give one of them");
     if (o->trust && rp_trust_resolve(key, o->trust, err) < 0)
         return rp_wrap(err, "--trust");
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (rp_cli_check_readable(files[i][0], files[i][1], err) < 0)
+    for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)
+        if (rp_cli_check_bundle(bundles[i][0], bundles[i][1], err) < 0)
             return -1;
+    if (rp_cli_check_ledger("ledger", o->ledger, err) < 0 || rp_cli_check_readable("tsa-ca", o->tsa_ca, err) < 0)
+        return -1;
     if (o->limit && !o->replay && !o->replay_micro && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");
     if (o->received && !o->challenge && !o->draw)

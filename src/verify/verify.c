@@ -121,7 +121,8 @@ static int run_check(struct rp_verify_state *s, int i, struct rp_err *err)
         return 0;
     snprintf(more, sizeof more, "%s", r->text);
     rp_check_text(r, "%s%s%s", err->msg, *more ? "; " : "", more);
-    const int replays = i == RP_CHECK_replay || (i == RP_CHECK_agreement && err->code == RP_UNAVAILABLE);
+    const int other = i == RP_CHECK_agreement || i == RP_CHECK_scaling;
+    const int replays = i == RP_CHECK_replay || (other && err->code == RP_UNAVAILABLE);
     if (err->code == RP_MISMATCH && rp_check_severity(i) == RP_SEVERITY_WARN)
         r->state = RP_CHECK_WARNING;
     else if (err->code == RP_VERSION || (err->code != RP_MISMATCH && replays))

@@ -58,6 +58,7 @@ for option in "--replay 1" "--original a.repro.tar.zst" "--baseline a.repro.tar.
     says_in inconclusive out.txt
 done
 exit_of 7 "$REPRO" verify "$run" --any-key --baseline a.repro.tar.zst
+says_in inconclusive out.txt
 exit_of 7 "$REPRO" replicate a.repro.tar.zst
 says "is the bundle of a command (repro exec)"
 exit_of 7 "$REPRO" export mllog a.repro.tar.zst

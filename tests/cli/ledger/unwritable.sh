@@ -28,6 +28,14 @@ mistyped 3 a.repro.tar.zst --trust ./nosuch.pem
 mistyped 3 a.repro.tar.zst --ledger nosuch
 mistyped 3 a.repro.tar.zst --baseline nosuch
 mistyped 3 a.repro.tar.zst --original nosuch
+echo hello >notes.txt
+for option in ledger baseline original; do
+    mistyped 2 a.repro.tar.zst --$option notes.txt
+    says "--$option: expected a"
+    says "'notes.txt'"
+done
+mistyped 2 a.repro.tar.zst --ledger c.repro.tar.zst
+mistyped 2 a.repro.tar.zst --baseline "$verified"
 mistyped 3 nosuch
 mistyped 3 .
 
