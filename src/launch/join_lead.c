@@ -204,23 +204,39 @@ static int wait_for_all(struct join_leader *s, struct rp_err *err)
 
 /* ---- judging ---- */
 
+static void quote_fact(char out[80], const json_t *facts, const char *name)
+{
+    char shown[72];
+    const char *value = json_string_value(json_object_get(facts, name));
+    snprintf(out, 80, value ? "'%s'" : "none", value ? rp_excerpt(shown, value) : "");
+}
+
+/* Names the first fact in which they differ, and how many others there are. */
 static int compare_facts(const struct newcomer *c, const struct rp_join_request *own, const char *who,
                          struct rp_err *err)
 {
     const json_t *mine = own->facts, *theirs = c->said.facts;
-    for (int turn = 0; turn < 2; turn++) { /* what only one of them has is found from its side */
-        const char *name;
-        json_t *ignored;
+    const char *name, *first = NULL;
+    json_t *ignored;
+    int others = -1;
+    char a[80], b[80], what[72], more[32] = "", at[72];
+    for (int turn = 0; turn < 2; turn++) /* what only one of them has is found from its side */
         json_object_foreach((json_t *)(turn ? theirs : mine), name, ignored)
         {
-            char a[72], b[72], what[72];
-            const char *left = rp_json_text_at(theirs, name), *right = rp_json_text_at(mine, name);
-            if (strcmp(left, right) != 0)
-                return rp_fail(err, RP_MISMATCH, "the processes of the job differ in %s: %s has '%s', rank 0 '%s'",
-                               rp_excerpt(what, name), who, rp_excerpt(a, left), rp_excerpt(b, right));
+            if (json_equal(json_object_get(theirs, name), json_object_get(mine, name)) ||
+                (turn && json_object_get(mine, name)))
+                continue;
+            first = first ? first : name;
+            others++;
         }
-    }
-    return 0;
+    if (!first)
+        return 0;
+    if (others > 0)
+        RP_FORMAT(more, " (and in %d more)", others);
+    quote_fact(a, theirs, first);
+    quote_fact(b, mine, first);
+    return rp_fail(err, RP_MISMATCH, "the processes of the job differ in %s%s: %s has %s, rank 0 (%s) %s",
+                   rp_excerpt(what, first), more, who, a, rp_excerpt(at, own->name ? own->name : ""), b);
 }
 
 static void describe_newcomer(const struct newcomer *c, char out[200])

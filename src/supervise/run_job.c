@@ -50,18 +50,22 @@ int rp_run_job_detect(struct rp_run_job *j, const struct rp_joining_opts *o, int
     return 0;
 }
 
-/* The settings that affect the result: where to run may differ. */
+/* The settings that affect the result: where to run may differ. Those that only name the recipe come last, since the
+ * first that differs is reported. */
 static void add_settings(json_t *facts, const struct rp_recipe *r)
 {
     RP_JSON *all = rp_recipe_to_json(r);
     const char *key;
     json_t *entry;
-    json_object_foreach(all, key, entry)
-    {
-        RP_FREE char *name = rp_asprintf("setting %s", key), *value = rp_recipe_value_text(rp_recorded(entry).value);
-        if (strncmp(key, "run.", 4) != 0)
-            json_object_set_new(facts, name, json_string(value));
-    }
+    for (int names = 0; names < 2; names++)
+        json_object_foreach(all, key, entry)
+        {
+            RP_FREE char *name = rp_asprintf("recipe key %s", key),
+                         *value = rp_recipe_value_text(rp_recorded(entry).value);
+            const int is_name = strcmp(key, "title") == 0 || strcmp(key, "follows") == 0;
+            if (is_name == names && strncmp(key, "run.", 4) != 0)
+                json_object_set_new(facts, name, json_string(value));
+        }
 }
 
 /* This program, with the GPU worker in it. */

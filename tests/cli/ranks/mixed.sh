@@ -32,3 +32,13 @@ verified job.repro.tar.zst --replay 1
 says_in 'bit-equal' verify.txt
 "$REPRO" compare job.repro.tar.zst one.repro.tar.zst --json >compared.json
 jq -e '[.. | objects | select(has("isa")) | .isa] | index("mixed") != null' compared.json >answer.txt || fail "compare does not see that they differ"
+
+# a job whose recipes differ is refused by all: the first key that affects the result, its values, and whose they are
+start 0 a --threads 1 --set title=one
+start 1 a --threads 1 --set title=two --set optimizer.learning_rate=0.25
+start 2 b --threads 1 --set title=one
+for i in 0 1 2; do
+    eval "wait \"\$process$i\"" && fail "process $i joins a job of another recipe"
+    grep -q "differ in recipe key optimizer.learning_rate (and in 1 more): process 1 (.*) has '0.25', rank 0 (.*) '" "err.$i" ||
+        { cat "err.$i" >&2; fail "process $i does not name the key"; }
+done

@@ -94,7 +94,7 @@ tools sha256sum "$(sha256sum <"$REPRO" | cut -c 1-64)  -"
 chmod 755 "$home/bin/repro"
 TEXT
 refused 5 localhost,other >other.txt
-sed 's/ ([^()]*, [^()]*) has/ (NAME, ADDRESS) has/' other.txt
+sed 's/ ([^()]*, [^()]*) has/ (NAME, ADDRESS) has/; s/rank 0 ([^()]*)/rank 0 (NAME)/' other.txt
 # shellcheck disable=SC2086
 exit_of 0 "$REPRO" run $model --hosts localhost,other --allow-different-programs --steps 1 -o different.repro.tar.zst
 "$REPRO" inspect different.repro.tar.zst facts.json | jq -e '.process | map(.program) | unique | length == 2' >answer.txt || fail "one digest for two programs"
