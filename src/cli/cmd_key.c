@@ -205,7 +205,7 @@ static int add_trusted(struct rp_cli *cli, struct rp_err *err)
 {
     const struct key_opts *o = cli->opts;
     struct rp_trusted t = {0};
-    RP_KEY *k = rp_key_load_any(cli->argv[0], -1, err);
+    RP_KEY *k = rp_key_load_public_file(cli->argv[0], err);
     if (!k)
         return -1;
     RP_FREE char *name = o->name ? rp_strdup(o->name) : name_of(cli->argv[0]);

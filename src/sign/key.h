@@ -35,6 +35,7 @@ struct rp_key_pair *rp_key_load_public(const char *text, size_t size, const char
                                        struct rp_err *err) rp_must_check;
 /* A private or a public key: rp_key_load() or rp_key_load_public(). */
 struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
+struct rp_key_pair *rp_key_load_public_file(const char *path, struct rp_err *err) rp_must_check; /* no private key */
 void rp_key_free(struct rp_key_pair *k);
 void rp_key_freep(struct rp_key_pair **k);
 #define RP_KEY __attribute__((cleanup(rp_key_freep))) struct rp_key_pair

@@ -286,7 +286,8 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
                             what);
     if (form != PEM_PUBLIC)
         return rp_fail_null(err, RP_MALFORMED,
-                            "%s holds a private key; expected a public one (repro key show prints it)", what);
+                            "%s holds a private key; expected a public one, as 'repro key show --form pem FILE' prints it",
+                            what);
     if (only_one_block(pem, size, what, err) < 0)
         return NULL;
     RP_KEY_PKEY *pkey = read_public_pem(pem, size);
@@ -301,7 +302,7 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
     return k;
 }
 
-struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct rp_err *err)
+static struct rp_key_pair *load_file(const char *path, int passphrase_fd, int also_private, struct rp_err *err)
 {
     __attribute__((cleanup(secret_freep))) struct secret *s = rp_alloc(sizeof *s);
     RP_FREE char *what = rp_asprintf("'%s'", path);
@@ -309,12 +310,24 @@ struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct 
         return NULL;
     enum form form = form_of(s->data, s->size);
     if (form == NO_KEY)
-        return fail_no_key(
-                   s->data, s->size, what,
-                   "a public key in PEM form or one of signify or minisign, or the private key that it belongs to",
-                   err),
+        return fail_no_key(s->data, s->size, what,
+                           also_private ? "a public key in PEM form or one of signify or minisign, or the private key "
+                                          "that it belongs to"
+                                        : "a public key in PEM form or one of signify or minisign",
+                           err),
                NULL;
-    return is_public(form) ? rp_key_load_public(s->data, s->size, what, err) : rp_key_load(path, passphrase_fd, err);
+    return is_public(form) || !also_private ? rp_key_load_public(s->data, s->size, what, err)
+                                            : rp_key_load(path, passphrase_fd, err);
+}
+
+struct rp_key_pair *rp_key_load_any(const char *path, int passphrase_fd, struct rp_err *err)
+{
+    return load_file(path, passphrase_fd, 1, err);
+}
+
+struct rp_key_pair *rp_key_load_public_file(const char *path, struct rp_err *err)
+{
+    return load_file(path, -1, 0, err);
 }
 
 /* ---- the own key ---- */

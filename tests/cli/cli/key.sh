@@ -52,6 +52,8 @@ status=0
 "$REPRO" key trust bob.pem --name alice >out.txt 2>err.txt || status=$?
 [ $status != 0 ] || fail "the name of another key was taken over"
 exit_of 0 "$REPRO" key trust bob.pem --name lab7
+exit_of 4 "$REPRO" key trust e.pem --name me # private, with a passphrase that it does not ask for
+words
 [ "$("$REPRO" key trust --json | jq -r '.trusted[].name' | tr '\n' ' ')" = "alice lab7 " ] || fail "not both are listed"
 exit_of 2 "$REPRO" key trust bob.pem --name ../evil
 exit_of 2 "$REPRO" key trust --name x

@@ -68,7 +68,8 @@ jq -e --arg by "$(jq -r .by c1.json)" '.levels.timed.text | contains($by) and co
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst # by nobody's word that counts here
 level timed
 jq -e '.timed == null' out.txt >/dev/null || fail "a bound without a challenger"
-"$REPRO" key trust theirs.pem --name lab >/dev/null
+"$REPRO" key show theirs.pem --form pem >theirs.pub
+"$REPRO" key trust theirs.pub --name lab >/dev/null
 exit_of 0 "$REPRO" verify --json a.repro.tar.zst # a trusted key's challenge
 jq -e '.timed.samples == 32 and (.levels.timed.text | contains("by '"'lab'"'"))' out.txt >/dev/null || fail "the trusted challenger does not count"
 # Who countersigned may be in league with the signer, but not with themselves.
