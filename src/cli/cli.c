@@ -204,6 +204,9 @@ static int check_output(const char *path, const char *option, int force, struct 
     struct stat st;
     if (!*path)
         return rp_fail(err, RP_USAGE, "%s: the name is empty", option);
+    if (strcmp(path, "-") == 0)
+        return rp_fail(err, RP_USAGE, "%s -: this is not written to standard output; name a file (./- for one named -)",
+                       option);
     if (is_device(path))
         return 0;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))

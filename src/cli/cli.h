@@ -35,6 +35,7 @@ struct rp_opt {
     const char *arg;  /* "FILE" in the help; NULL for flags */
     const char *choices; /* "a|b|c" for RP_OPT_CHOICE */
     long lo, hi;
+    int standard; /* text "-" is as if the option were not given: standard output is the default */
     const char *help; /* no full stop; --help prints one line, up to the first semicolon */
 };
 /* Rows end with an all-zero row; a row with an empty name is skipped. rp_opts_common (--json, --quiet, --help) belong

@@ -57,7 +57,7 @@ static int cmd_challenge_new(struct rp_cli *cli, struct rp_err *err)
 }
 
 static const struct rp_opt new_opts[] = {
-    RP_OPT_OUTPUT(output, "file to write; default standard output"),
+    RP_OPT_OUTPUT_OR_STDOUT(output, "file to write; default -, standard output"),
     RP_OPT_FORCE(force),
     RP_OPTION_TEXT(note, "note", 'n', "TEXT", "one line that is signed with it, such as for whom and for what it is"),
     RP_OPTION_INT(parts, "parts", 0, RP_PARTS_LEAST, RP_PARTS_MOST,

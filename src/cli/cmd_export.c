@@ -14,7 +14,7 @@ struct export_opts {
 
 #define AT(field) offsetof(struct export_opts, field)
 static const struct rp_opt opts[] = {
-    RP_OPT_OUTPUT(output, "file to write; default standard output"),
+    RP_OPT_OUTPUT_OR_STDOUT(output, "file to write; default -, standard output"),
     RP_OPT_FORCE(force),
     RP_OPT_TRUST(trust),
     RP_OPTION_TEXT(org, "org", 0, "NAME", "submission_org; default: the fingerprint of the key that signed"),

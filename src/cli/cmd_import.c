@@ -15,7 +15,7 @@ struct import_opts {
 
 #define AT(field) offsetof(struct import_opts, field)
 static const struct rp_opt opts[] = {
-    RP_OPT_OUTPUT(output, "file to write; default standard output"),
+    RP_OPT_OUTPUT_OR_STDOUT(output, "file to write; default -, standard output"),
     RP_OPT_FORCE(force),
     RP_OPTION_LIST(set, "set", "KEY=VALUE",
                    "a value that the log lacks; the document marks it as set on the command line"),

@@ -76,6 +76,8 @@ static int make_key(struct rp_cli *cli, const char *path, struct rp_err *err)
 static int cmd_key_new(struct rp_cli *cli, struct rp_err *err)
 {
     const struct key_opts *o = cli->opts;
+    if (o->output && strcmp(o->output, "-") == 0)
+        return rp_fail(err, RP_USAGE, "--output -: a private key is not written to standard output; name a file");
     RP_FREE char *path = o->output ? rp_strdup(o->output) : rp_key_default_path(err);
     return path ? make_key(cli, path, err) : -1;
 }

@@ -296,7 +296,7 @@ static int cmd_ledger_export(struct rp_cli *cli, struct rp_err *err)
 }
 
 static const struct rp_opt export_opts[] = {
-    RP_OPT_OUTPUT(output, "file to write; default standard output"), RP_OPT_FORCE(force), {0}};
+    RP_OPT_OUTPUT_OR_STDOUT(output, "file to write; default -, standard output"), RP_OPT_FORCE(force), {0}};
 
 const struct rp_command rp_cmd_ledger_export = {
     .name = "ledger export",
@@ -340,7 +340,7 @@ static int cmd_ledger_head(struct rp_cli *cli, struct rp_err *err)
 }
 
 static const struct rp_opt head_opts[] = {
-    RP_OPT_OUTPUT(output, "file to write; default standard output"), RP_OPT_FORCE(force), {0}};
+    RP_OPT_OUTPUT_OR_STDOUT(output, "file to write; default -, standard output"), RP_OPT_FORCE(force), {0}};
 
 const struct rp_command rp_cmd_ledger_head = {
     .name = "ledger head",

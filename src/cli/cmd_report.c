@@ -15,9 +15,9 @@ struct report_opts {
 
 #define AT(field) offsetof(struct report_opts, field)
 static const struct rp_opt opts[] = {
-    RP_OPT_OUTPUT(
+    RP_OPT_OUTPUT_OR_STDOUT(
         output,
-        "report to write, its form by the ending .html or .md; default standard output, unless it is a terminal"),
+        "report to write, its form by the ending .html or .md; default -, standard output, unless it is a terminal"),
     RP_OPT_FORCE(force),
     RP_OPTION_CHOICE(format, "format", 0, "html|md", "html or Markdown; default by the ending of --output, else html"),
     RP_OPT_TRUST(trust),

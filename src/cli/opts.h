@@ -24,6 +24,9 @@
      .help = help_}
 
 #define RP_OPT_OUTPUT(field, help_) RP_OPTION_TEXT(field, "output", 'o', "FILE", help_)
+#define RP_OPT_OUTPUT_OR_STDOUT(field, help_)                                                                          \
+    {.name = "output", .letter = 'o', .type = RP_OPT_TEXT, .offset = AT(field), .arg = "FILE", .standard = 1,          \
+     .help = help_}
 #define RP_OPT_FORCE(field) RP_OPTION_FLAG(field, "force", 'f', "overwrite existing files")
 #define RP_OPT_TRUST(field)                                                                                            \
     RP_OPTION_TEXT(field, "trust", 't', "KEY|FILE",                                                                    \

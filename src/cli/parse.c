@@ -110,7 +110,7 @@ static int store_value(struct parser *p, const struct rp_opt *o, void *base, con
             return rp_fail(err, RP_USAGE, "option '--%s': '%s' is not one of %s", o->name, value, o->choices);
         /* fall through */
     case RP_OPT_TEXT:
-        *(const char **)field = value;
+        *(const char **)field = o->standard && strcmp(value, "-") == 0 ? NULL : value;
         return 0;
     }
     return rp_fail(err, RP_BUG, "option '--%s' has no type", o->name);

@@ -19,3 +19,14 @@ exit_of 3 "$REPRO" verify -- --help
 says "'--help'"
 exit_of 4 "$REPRO" inspect - </dev/null
 says "'-'"
+
+# - is standard output for what has no other name, and no file of that name; what is not written there says so
+bundle=$TOP/results/epyc-2core-2026-11-27/bert_fp32.repro.tar.zst
+"$REPRO" report "$bundle" --any-key --format md >report.md 2>err.txt
+"$REPRO" report "$bundle" --any-key --format md --output - 2>err.txt | cmp - report.md || fail "report -o - is another"
+[ -n "$("$REPRO" challenge new -q -o -)" ] || fail "no challenge on standard output"
+exit_of 2 "$REPRO" timestamp request "$bundle" -o -
+says "not written to standard output"
+exit_of 2 "$REPRO" key new -o -
+says "not written to standard output"
+[ ! -e - ] || fail "a file is named -"
