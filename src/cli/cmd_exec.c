@@ -288,9 +288,27 @@ static int prepare(struct exec *x, struct rp_err *err)
 
 /* ---- the command ---- */
 
+/* A command that ignores SIGINT would go on for ever: the second Ctrl-C ends it, as it ends `run`. */
+static void insist_on_end(struct exec *x)
+{
+    const int times = rp_command_interrupts();
+    if (times >= 2 && !x->term_ns) {
+        x->term_ns = rp_now_ns();
+        rp_progress_note(&x->progress, "a second Ctrl-C: the command gets TERM, and KILL in %d s or after a third",
+                         RP_EXEC_STOP_MS / 1000);
+        rp_command_signal(SIGTERM);
+    } else if (x->term_ns && !x->killed &&
+               (times >= 3 || rp_now_ns() - x->term_ns > RP_EXEC_STOP_MS * 1000000ull)) {
+        x->killed = 1;
+        rp_progress_note(&x->progress, "the command gets KILL");
+        rp_command_signal(SIGKILL);
+    }
+}
+
 static void handle_tick(void *arg)
 {
     struct exec *x = arg;
+    insist_on_end(x);
     rp_gpu_watch_take(&x->gpus, x->end.start_ns);
 }
 
@@ -532,7 +550,8 @@ const struct rp_command rp_cmd_exec = {
         "as failed, and all end with the status of the process that failed first, or 7 if one disappeared. If an MPI "
         "program ends without MPI_Finalize, mpirun may end repro before it has sealed.\n"
         "\n"
-        "Signals: INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command. Whatever ends it, the bundle is "
+        "Signals: INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to the command. If it goes on, a second Ctrl-C "
+        "sends TERM, and KILL 5 s later or with a third. Whatever ends it, the bundle is "
         "sealed, marked failed or incomplete if the status is not 0. Exit statuses 126 and 127: the command cannot "
         "be executed, or does not exist; then there is no bundle.\n"
         "\n"

@@ -87,6 +87,7 @@ int rp_exec_seal(struct exec *x, struct rp_err *err) rp_must_check;
 /* Joins the processes of a launcher; nothing where there is one. */
 int rp_exec_join(struct exec *x, struct rp_err *err) rp_must_check;
 int rp_exec_leads(const struct exec *x); /* process 0, or the only one */
+#define RP_EXEC_STOP_MS 5000 /* between SIGTERM and SIGKILL, for a command that has to end */
 /* Which GPUs this process samples, and how many the job has; they are sampled from now on. */
 void rp_exec_share_gpus(struct exec *x);
 /* Captures of the other hosts, before and after the command. */

@@ -30,7 +30,6 @@
 
 enum {
     STEP_MS = 100,
-    STOP_MS = 5000,       /* between SIGTERM and SIGKILL */
     FINISH_S = 600,       /* for digests of files of other hosts */
     FAREWELL_MS = 5000,
     CAPTURES_BYTES = 12 << 20, /* of the documents of a bundle; output, samples and figures have the rest */
@@ -358,7 +357,7 @@ static void stop_command(int stop)
         return;
     if (!listener.told)
         listener.told = rp_command_signal(SIGTERM);
-    else if (!listener.killed && rp_now_ns() - listener.stop_ns > STOP_MS * 1000000ull)
+    else if (!listener.killed && rp_now_ns() - listener.stop_ns > RP_EXEC_STOP_MS * 1000000ull)
         listener.killed = rp_command_signal(SIGKILL);
 }
 

@@ -145,12 +145,13 @@ char *rp_command_find(const char *word, int *status, struct rp_err *err)
 static const int passed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 #define PASSED (sizeof passed / sizeof *passed)
 
-static volatile sig_atomic_t child, last_signal;
+static volatile sig_atomic_t child, last_signal, interrupts;
 
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
     (void)context;
     last_signal = sig;
+    interrupts += sig == SIGINT;
     if (child > 0 && info->si_code != SI_KERNEL) /* the terminal sent it to the command, too */
         kill((pid_t)child, sig);
 }
@@ -165,7 +166,7 @@ static void begin_signals(struct signals *s)
 {
     sigset_t all;
     sigemptyset(&all);
-    child = last_signal = 0;
+    child = last_signal = interrupts = 0;
     for (size_t i = 0; i < PASSED; i++)
         sigaddset(&all, passed[i]);
     sigprocmask(SIG_BLOCK, &all, &s->mask);
@@ -353,6 +354,11 @@ int rp_command_run(struct rp_command_end *end, const struct rp_command_opts *o, 
     end_signals(&s);
     close_pipes(&p);
     return failed ? -1 : 0;
+}
+
+int rp_command_interrupts(void)
+{
+    return interrupts;
 }
 
 /* What a process has started, as deep as a launcher's shell and its workers are. */

@@ -85,6 +85,37 @@ for signal in TERM USR1 INT; do
     grep -qx "got $signal" ready.txt || fail "$signal did not arrive"
     exit_of 0 "$REPRO" verify "$signal.repro.tar.zst"
 done
+
+# the second Ctrl-C ends a command that ignores the first: by TERM, and by KILL at the third
+cat >ignores.sh <<'END'
+#!/bin/sh
+trap '' $1
+echo ready
+while :; do sleep 0.1; done
+END
+chmod +x ignores.sh
+sent() { [ "$(grep -c "gets $1" err.txt)" != 0 ]; }
+if command -v python3 >/dev/null; then
+    for ignored in INT 'INT TERM'; do
+        expected=137
+        [ "$ignored" != INT ] || expected=143
+        rm -f ready.txt
+        python3 reset.py "$REPRO" exec -f -o stubborn.repro.tar.zst -- ./ignores.sh "$ignored" >ready.txt 2>err.txt &
+        pid=$!
+        wait_until $pid grep -q ready ready.txt
+        kill -INT $pid
+        sleep 0.5
+        grep -q "gets TERM" err.txt && fail "TERM after one Ctrl-C"
+        kill -INT $pid
+        wait_until $pid sent TERM || :
+        [ "$ignored" = INT ] || kill -INT $pid
+        status=0
+        wait $pid || status=$?
+        [ $status = $expected ] || fail "status $status: $(cat err.txt)"
+        exit_of 10 "$REPRO" verify stubborn.repro.tar.zst
+    done
+fi
+
 "$REPRO" exec -o ended.repro.tar.zst -- sleep 60 2>err.txt &
 pid=$!
 sleeps() { pgrep -P "$1" sleep >/dev/null; }
