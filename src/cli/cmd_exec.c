@@ -385,8 +385,10 @@ static void print_notes(struct exec *x)
                          " in the middle: figures come from the rest",
                          kept->bytes, kept->dropped);
     if (f->log && x->doc.observed->log && !x->doc.observed->log->read)
-        rp_progress_note(&x->progress, "the importer '%s' finds no figure in the log: %s", f->log->format,
-                         x->unread.msg);
+        rp_progress_note(&x->progress,
+                         "the importer '%s' finds no figure in the log: %s; the log %s%s ('repro help import' has the "
+                         "formats)",
+                         f->log->format, x->unread.msg, *x->log_begins ? "begins with: " : "is empty", x->log_begins);
     else if (!isnan(rate))
         rp_progress_note(&x->progress, "%.3f %s, " RP_MEASURED_BY_LOG, rate, unit);
     else if (!isnan(minutes))

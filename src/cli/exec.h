@@ -61,8 +61,11 @@ struct exec {
     struct rp_gpu_watch gpus;
     int64_t devices; /* of the whole job */
     struct rp_command_end end;
+    uint64_t term_ns; /* a second Ctrl-C has sent SIGTERM to the command; 0: none came */
+    int killed;       /* ... and SIGKILL later */
     struct rp_attempt attempt;
     struct rp_err unread; /* why the importer refuses the log */
+    char log_begins[72];  /* its first line with text, shortened; "": there is none */
     struct rp_err lost;   /* of the job: why it ended for all; code RP_OK: it did not */
     char statement[RP_SHA256_HEX];
     uint64_t started_ns, begun_ns, ended_ns;

@@ -401,12 +401,22 @@ static int add_telemetry(struct exec *x, struct rp_bundle *b, struct rp_err *err
     return 0;
 }
 
+static void note_begin(struct exec *x, const struct rp_buf *log)
+{
+    const char *text = rp_buf_text(log);
+    text += strspn(text, " \t\r\n");
+    RP_FREE char *line = rp_asprintf("%.*s", (int)strcspn(text, "\r\n"), text);
+    rp_excerpt(x->log_begins, line);
+}
+
 static int add_members(struct exec *x, struct rp_bundle *b, struct rp_err *err)
 {
     const struct rp_buf *log = NULL;
     if (add_logs(x, b, &log, err) < 0 ||
         rp_derive_command(x->doc.observed, x->facts, x->node, log, &x->unread, err) < 0 || add_telemetry(x, b, err) < 0)
         return -1;
+    if (log)
+        note_begin(x, log);
     rp_run_documents_write(&x->doc);
     if (add_json(b, "facts.json", x->doc.facts_json, err) < 0 || add_json(b, "run.json", x->doc.figures_json, err) < 0)
         return -1;

@@ -109,10 +109,12 @@ says "'steps.csv' exists: move it away"
 # no figure: the command's status stands, the bundle verifies, and says what is missing
 exit_of 0 "$REPRO" exec --log csv $table -o empty.repro.tar.zst -- true
 says "the importer 'csv' finds no figure in the log"
+says "the log is empty"
 exit_of 0 "$REPRO" verify empty.repro.tar.zst
 says_in "no figure of speed" out.txt
 says_in "the importer 'csv' finds no figure in the log" out.txt
 exit_of 0 "$REPRO" exec --log mllog -o other.repro.tar.zst -- ./train.sh
+says "the log begins with: step,"
 "$REPRO" inspect other.repro.tar.zst run.json | jq -e '.log.read == false and .log.result == []' >/dev/null ||
     fail "figures of a log of another format"
 exit_of 0 "$REPRO" verify other.repro.tar.zst
