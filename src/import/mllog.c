@@ -141,10 +141,13 @@ static void block_stop(struct mllog *s, double ms, const struct rp_mllog_metadat
     s->open_at = s->open_count = NAN;
 }
 
+/* Cleaned: it goes into documents as it is. */
 static void take_text(char *to, size_t size, const char *text)
 {
-    if (text && !*to)
-        snprintf(to, size, "%s", text);
+    if (!text || *to)
+        return;
+    snprintf(to, size, "%s", text);
+    rp_sanitize(to);
 }
 
 /* The clip norm of MLPerf is a number, 0 for none; a result names the norm. */
