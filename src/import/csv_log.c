@@ -337,7 +337,7 @@ static int csv_line(struct rp_import_source *src, void *state, char *line, size_
 static int put_summary(struct rp_import_source *src, struct csv_log *s, const char *rate_unit, struct rp_err *err)
 {
     struct rp_imported *d = &src->draft;
-    if (!(s->last_rate > 0 && s->last_rate < 1e15))
+    if (!rp_is_figure(s->last_rate))
         return rp_fail(err, RP_MALFORMED,
                        "%s: this summary of W&B has no rate, and its _runtime is not that of its steps: export the "
                        "history of the run",

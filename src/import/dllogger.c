@@ -85,7 +85,7 @@ static int take_log(struct rp_import_source *src, struct dllogger *s, const stru
     }
     double rate = rate_of(s, data);
     if (json_is_array(step) && json_array_size(step) == 0) {
-        if (rate > 0 && rate < 1e15) {
+        if (rp_is_figure(rate)) {
             s->summary = rate;
             s->summary_line = src->lines.number;
         }

@@ -135,7 +135,7 @@ void rp_imported_fact(struct rp_imported *d, const char *key, const char *text, 
 void rp_imported_real(struct rp_imported *d, const char *key, double value, int64_t line)
 {
     init_draft(d);
-    if (value > 0 && value < 1e15)
+    if (rp_is_figure(value))
         add_value(d, key, json_real(value), line);
 }
 

@@ -228,7 +228,7 @@ static void take_event(struct mllog *s, struct rp_imported *d, const struct rp_m
         s->quality = rp_tagged_real(value);
     } else if (strcmp(key, "tracked_stats") == 0) {
         double rate = rp_tagged_real(json_object_get(value, "throughput"));
-        if (rate > 0 && rate < 1e15) {
+        if (rp_is_figure(rate)) {
             s->rate_sum += rate;
             s->rate_first = s->rate_count++ ? s->rate_first : line;
             s->rate_last = line;
@@ -309,7 +309,7 @@ static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
         return;
     }
     double value = each * s->samples / s->seconds;
-    if (!(value > 0 && value < 1e15)) {
+    if (!rp_is_figure(value)) {
         rp_imported_note(d, "the blocks have no valid throughput: %.6g samples in %.6g s", each * s->samples,
                          s->seconds);
         return;
@@ -326,7 +326,7 @@ static void put_blocks(struct mllog *s, struct rp_imported *d, const char *unit)
                          rp_s(s->blocks_lost));
     if (s->blocks > 1 && s->blocks <= BLOCKS_MAX && !s->uneven) { /* or their harmonic mean would not be the figure */
         RP_JSON *list = json_array();
-        for (int64_t i = 0; i < s->blocks && each * s->block[i] < 1e15; i++)
+        for (int64_t i = 0; i < s->blocks && rp_is_figure(each * s->block[i]); i++)
             json_array_append_new(list, json_real(each * s->block[i]));
         if (json_array_size(list) == (size_t)s->blocks) {
             json_object_set(d->row, "samples", list);

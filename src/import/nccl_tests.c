@@ -92,7 +92,7 @@ static double factor_of(const struct nccl *s)
 static void put_bandwidth(const struct nccl *s, struct rp_imported *d, const struct result *r)
 {
     double bus = (double)r->size / (r->us * 1e3) * factor_of(s);
-    if (bus > 0 && bus < 1e15) {
+    if (rp_is_figure(bus)) {
         /* both are printed: the time with at least 4 digits, the bandwidth with 2 decimals or 2 significant digits */
         double tolerance = 0.006 + 0.002 * bus + (r->busbw >= 1000 ? 0.05 * bus : r->busbw >= 100 ? 0.06 : 0);
         rp_imported_throughput(d, bus, UNIT, r->line, r->line);
@@ -100,12 +100,12 @@ static void put_bandwidth(const struct nccl *s, struct rp_imported *d, const str
                             json_string("bus bandwidth: bytes / mean time, times the factor of the collective"));
         if (!isnan(r->busbw) && fabs(bus - r->busbw) > tolerance)
             rp_imported_note(d, "the log itself prints %.6g " UNIT, r->busbw);
-    } else if (r->busbw > 0 && r->busbw < 1e15) {
+    } else if (rp_is_figure(r->busbw)) {
         rp_imported_throughput(d, r->busbw, UNIT, r->line, r->line);
         json_object_set_new(d->row, "estimator", json_string("bus bandwidth as the log prints it"));
         rp_imported_note(d, *s->collective ? "the number of ranks is unknown" : "the collective is unknown");
     }
-    if (r->busbw > 0 && r->busbw < 1e15)
+    if (rp_is_figure(r->busbw))
         rp_imported_beside(d, "printed",
                            json_pack("{s:f, s:s, s:I}", "value", r->busbw, "unit", UNIT, "count", (json_int_t)1));
 }

@@ -66,7 +66,7 @@ static void add_rate(struct rp_log_window *w, double rate)
 /* A step inside the window. */
 static int add_step(struct rp_log_window *w, const struct rp_step *s, const struct rp_lines *at, struct rp_err *err)
 {
-    int has_rate = s->rate > 0 && s->rate < 1e15, has_duration = s->duration > 0 && s->duration < 1e9;
+    int has_rate = rp_is_figure(s->rate), has_duration = s->duration > 0 && s->duration < 1e9;
     const int has[] = {0, !isnan(s->time), has_duration, has_rate};
     int begins = !w->by; /* the step of this line is before the first time of the window */
     if (begins)
@@ -124,7 +124,7 @@ static void put_samples(const struct rp_log_window *w, struct rp_imported *d, do
     RP_JSON *list = json_array();
     for (int64_t i = 0; i < w->samples; i++) {
         double v = over > 0 ? over / w->sample[i] : w->sample[i];
-        if (!(v > 0 && v < 1e15)) /* absurd as a rate, though the whole is not */
+        if (!rp_is_figure(v)) /* absurd as a rate, though the whole is not */
             return;
         json_array_append_new(list, json_real(v));
     }
@@ -245,7 +245,7 @@ int rp_window_finish(struct rp_log_window *w, struct rp_imported *d, const char 
                        "%s: the log does not have the number of samples per step; add it with --set global_batch=N",
                        at->name);
     }
-    if (!(value > 0 && value < 1e15))
+    if (!rp_is_figure(value))
         return fail_empty(w, at, err);
     rp_imported_throughput(d, value, used, w->first_line, w->last_line);
     put_window(w, d, steps, seconds, how);
