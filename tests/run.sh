@@ -13,8 +13,9 @@
 #
 # A test is a TAP program (tests/unit, tests/ops, tests/cuda), a fuzz target with its corpus (tests/fuzz) or a shell script (tests/cli/TOPIC,
 # tests/valgrind, tests/build, tests/lint). A shell test runs in a scratch directory of its own with HOME and the XDG directories in it;
-# REPRO is the binary, TEST_DIR the directory of the script, TOP the repository and BUILD the build directory. It passes with status 0, or the
-# one in CASE.exit, and with the outputs in CASE.out and CASE.err where these exist. Status 77 skips it; its last line is the reason.
+# REPRO is the binary, TEST_DIR the directory of the script, TOP the repository and BUILD the build directory; TEST_PORT is the first of four
+# ports that no other test of this run listens on. It passes with status 0, or the one in CASE.exit, and with the outputs in CASE.out and CASE.err
+# where these exist. Status 77 skips it; its last line is the reason.
 #
 # A test may set these in its first 30 lines:
 #   # timeout: SECONDS   at least 300, which others have
@@ -116,6 +117,7 @@ run_script() { # SCRIPT
         cd "$scratch/work" || exit 1
         unset "${!REPRO_@}" "${!XDG_@}" COLUMNS CUDA CUDA_HOME RP_GPU_TIMEOUT_MS RP_GPU_TOOL MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES T V
         export REPRO=${TEST_REPRO:-$BUILD/repro} TEST_DIR=${case%/*} HOME=$scratch/home TMPDIR=$scratch/tmp TERM=dumb
+        export TEST_PORT=$((20000 + (RUN_OF_TESTS * 16 + SLOT) % 3000 * 4)) # below those that the kernel gives to connections
         export XDG_CONFIG_HOME=$HOME/.config XDG_CACHE_HOME=$HOME/.cache XDG_DATA_HOME=$HOME/.local/share XDG_STATE_HOME=$HOME/.local/state
         exec timeout -k 5 "$limit" $shell "$TOP/$1"
     ) </dev/null >"$scratch/out" 2>"$scratch/err" || status=$?
@@ -241,8 +243,9 @@ for group in $groups; do
         if head -n 30 "${id#*:}" | grep -q '^[# *]*serial$'; then alone+=("$id"); else together+=("$id"); fi
     done
 done
-[ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P $((JOBS + 2)) tests/run.sh --one
-[ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 -P 2 tests/run.sh --one
+export RUN_OF_TESTS=$$
+[ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P $((JOBS + 2)) --process-slot-var=SLOT tests/run.sh --one
+[ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 -P 2 --process-slot-var=SLOT tests/run.sh --one
 [ ! -f "$OUT/times" ] || awk '{split($3, part, "/"); group = part[2]; cpu[group] += $1; files[group]++}
     END {for (g in cpu) printf "  TEST    %s: %d files, %.0f CPU s\n", g, files[g], cpu[g]}' "$OUT/times" | sort
 if [ -f "$OUT/times" ]; then

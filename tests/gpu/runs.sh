@@ -133,9 +133,9 @@ compare_ranks() { # WHAT RANKS STATUS
 }
 # One rank on the GPU and one on processors, as two nodes of a job.
 mixed_ranks() { # OPTION...
-    local status=0 other port=$((20000 + $$ % 12000))
+    local status=0 other port=${TEST_PORT:-$((20000 + $$ % 12000))}
     "$repro" launch key >"$private/job" && chmod 600 "$private/job"
-    set -- "$@" --set run.transport=sockets --nodes 2 --join 127.0.0.1:$port --job-key "$private/job" \
+    set -- "$@" --set run.transport=sockets --nodes 2 --join "127.0.0.1:$port" --job-key "$private/job" \
         -o ranks.repro.tar.zst
     timeout -k 3 60 "$repro" run "$@" --backend cpu --threads 1 --node-rank 1 --force >other.txt 2>&1 &
     other=$!

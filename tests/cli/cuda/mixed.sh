@@ -9,11 +9,10 @@ bert="bert_tiny_fp32 $short $bert_few $width --set measure.timed_steps=2 --set t
 gpt="gpt_tiny_fp32 $short $gpt_few $width --set measure.timed_steps=1 --set train.accumulation_steps=2 --batch-size 1 --set task.seq_length=16
     --set parallel.tensor=2 --no-ledger"
 key=$("$REPRO" launch key)
-port=$((20000 + $$ % 12000))
 start() { # PROCESS HOST OPTION...
     process=$1 name=$2
     shift 2
-    env "REPRO_JOB_KEY=$key" "REPRO_HOST=$name" "LD_LIBRARY_PATH=$shim" SHIM_DEVICES=1 "$REPRO" run "$@" --node-rank "$process" --join 127.0.0.1:$port --force \
+    env "REPRO_JOB_KEY=$key" "REPRO_HOST=$name" "LD_LIBRARY_PATH=$shim" SHIM_DEVICES=1 "$REPRO" run "$@" --node-rank "$process" --join "127.0.0.1:$TEST_PORT" --force \
         -o job.repro.tar.zst >"out.$process" 2>"err.$process" &
     eval "process$process=$!"
 }

@@ -15,7 +15,7 @@ process() { # NUMBER VERSIONS OPTION...: the played GPUs of both hosts have the 
     number=$1 versions=$2
     shift 2
     env "REPRO_JOB_KEY=$key" LD_LIBRARY_PATH="$shim:$nccl" SHIM_DEVICES=2 NCCL_MULTI_RANK_GPU_ENABLE=1 "PLAY_NCCL_VERSION=$versions" "REPRO_HOST=host$number" \
-        "$REPRO" run $bert --backend cuda --nodes 2 --node-rank "$number" --join 127.0.0.1:61397 --ranks 2 "$@"
+        "$REPRO" run $bert --backend cuda --nodes 2 --node-rank "$number" --join "127.0.0.1:$TEST_PORT" --ranks 2 "$@"
 }
 process 1 22005 -o follow.repro.tar.zst >follow.txt 2>&1 &
 exit_of 0 process 0 22005 -o lead.repro.tar.zst

@@ -3,7 +3,7 @@
 # ends all, and is what all end with; signals, and a process that is gone. timeout: 200
 # shellcheck disable=SC2086,SC2154 # several words in $table; process0 and 1 by eval
 . "$TEST_DIR/common.inc"
-job_port=$((20000 + $$ % 12000))
+job_port=$TEST_PORT
 # start N SIZE WORD...: that process of torchrun's variables in the background
 start() {
     rank=$1 size=$2
@@ -96,9 +96,9 @@ ended 137 137
 facts killed.repro.tar.zst '.process[1].signal == 9 and .ended_by == 1'
 
 # a signal to one process is its command's
-start 0 2 -o signal.repro.tar.zst -- sh -c 'touch begun; sleep 100'
-start 1 2 -o signal.repro.tar.zst -- sleep 100
-wait_until $process0 test -e begun
+start 0 2 -o signal.repro.tar.zst -- sleep 100
+start 1 2 -o signal.repro.tar.zst -- sh -c 'touch begun; exec sleep 100'
+wait_until $process1 test -e begun
 kill -TERM $process1
 ended 143 143
 facts signal.repro.tar.zst '.status == "incomplete" and .ended_by == 1 and (.reason | test("signal 15 was passed on"))'

@@ -68,28 +68,28 @@ words
 # Two processes without a launcher, the key in a file and on standard input; the leader ends if nobody comes.
 umask 077
 "$REPRO" launch key >key
-"$REPRO" launch whoami --meet --json --nodes 2 --node-rank 0 --ranks-per-node 2 --join 127.0.0.1 --port 61399 --job-key key >lead.txt &
-exit_of 0 "$REPRO" launch whoami --meet --json --nodes 2 --node-rank 1 --ranks-per-node 3 --join 127.0.0.1:61399 --job-key - <key
+"$REPRO" launch whoami --meet --json --nodes 2 --node-rank 0 --ranks-per-node 2 --join 127.0.0.1 --port "$TEST_PORT" --job-key key >lead.txt &
+exit_of 0 "$REPRO" launch whoami --meet --json --nodes 2 --node-rank 1 --ranks-per-node 3 --join "127.0.0.1:$TEST_PORT" --job-key - <key
 wait $!
 jq -e '.world == 5 and .first_rank == 2 and .local_rank == 2 and .kind == "nodes"' out.txt >answer.txt || { cat out.txt >&2; fail "the member"; }
 jq -e '.world == 5 and .first_rank == 0' lead.txt >answer.txt || { cat lead.txt >&2; fail "the leader"; }
 # The same for people.
-"$REPRO" launch whoami --meet -q --nodes 2 --node-rank 0 --ranks-per-node 2 --join 127.0.0.1:61399 --job-key key >lead.txt &
-exit_of 0 "$REPRO" launch whoami --meet -q --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key
+"$REPRO" launch whoami --meet -q --nodes 2 --node-rank 0 --ranks-per-node 2 --join "127.0.0.1:$TEST_PORT" --job-key key >lead.txt &
+exit_of 0 "$REPRO" launch whoami --meet -q --nodes 2 --node-rank 1 --join "127.0.0.1:$TEST_PORT" --job-key key
 wait $!
 grep -q '; ranks 0 to 1 of 3, local rank 0, host 0 of 1$' lead.txt || { cat lead.txt >&2; fail "the leader's line"; }
 sed 's/.*; \(rank 2\)/\1/; s/-*[0-9.]* ms/N ms/g' out.txt
 # And the same of a launcher that has no row, whose variables are named.
-THEIR_RANK=0 THEIR_SIZE=2 "$REPRO" launch whoami --meet -q --rank-from THEIR_RANK --size-from THEIR_SIZE --join 127.0.0.1:61399 --job-key key >lead.txt &
-exit_of 0 env THEIR_RANK=1 THEIR_SIZE=2 "$REPRO" launch whoami --meet -q --rank-from THEIR_RANK --size-from THEIR_SIZE --join 127.0.0.1:61399 --job-key key
+THEIR_RANK=0 THEIR_SIZE=2 "$REPRO" launch whoami --meet -q --rank-from THEIR_RANK --size-from THEIR_SIZE --join "127.0.0.1:$TEST_PORT" --job-key key >lead.txt &
+exit_of 0 env THEIR_RANK=1 THEIR_SIZE=2 "$REPRO" launch whoami --meet -q --rank-from THEIR_RANK --size-from THEIR_SIZE --join "127.0.0.1:$TEST_PORT" --job-key key
 wait $!
 grep -q '^process 0 of 2, started by the launcher of --rank-from (THEIR_RANK);.*; rank 0 of 2, local rank 0, host 0 of 1$' lead.txt ||
     { cat lead.txt >&2; fail "the leader's line by variables"; }
-exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 0 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q
+exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 0 --join "127.0.0.1:$TEST_PORT" --job-key key --join-timeout 1 -q
 words
-exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 1 --join 127.0.0.1:61399 --job-key key --join-timeout 1 -q
+exit_of 7 "$REPRO" launch whoami --meet --nodes 2 --node-rank 1 --join "127.0.0.1:$TEST_PORT" --job-key key --join-timeout 1 -q
 words
-exit_of 2 "$REPRO" launch whoami --nodes 2 --join 127.0.0.1:61399 --job-key key # which of them?
+exit_of 2 "$REPRO" launch whoami --nodes 2 --join "127.0.0.1:$TEST_PORT" --job-key key # which of them?
 # Every rank of a form has a micro-batch.
 "$REPRO" launch srun --nodes 2 --ranks-per-node 2 --recipe bert_fp32 | grep -q 'run bert_fp32 --set train.accumulation_steps=4 ' || fail "srun"
 "$REPRO" launch k8s-jobset --nodes 2 --ranks-per-node 2 --recipe bert_fp32 --image x | grep -q '"--set", "train.accumulation_steps=4", ' || fail "JobSet"

@@ -39,7 +39,7 @@ found control || fail "a core of another program does not have the key: nothing 
 
 export REPRO_JOB_KEY=$key
 tiny=(resnet50_tiny_fp32 --threads 1 --steps 1000000 --set measure.ceilings=false --set train.accumulation_steps=2)
-"$REPRO" run "${tiny[@]}" --nodes 2 --node-rank 1 --ranks-per-node 1 --join 127.0.0.1:61478 >other.txt 2>&1 & # which waits for the other
+"$REPRO" run "${tiny[@]}" --nodes 2 --node-rank 1 --ranks-per-node 1 --join "127.0.0.1:$TEST_PORT" >other.txt 2>&1 & # which waits for the other
 alone=$!
 wait_until $alone grep -q join other.txt
 kill -SEGV $alone
@@ -48,13 +48,13 @@ collect waiting
 ! found waiting || fail "the core of a process that waits has the key"
 job() {
     rm -f err.txt
-    "$REPRO" run "${tiny[@]}" --nodes 2 --node-rank 1 --ranks-per-node 1 --join 127.0.0.1:61478 >other.txt 2>&1 &
+    "$REPRO" run "${tiny[@]}" --nodes 2 --node-rank 1 --ranks-per-node 1 --join "127.0.0.1:$TEST_PORT" >other.txt 2>&1 &
     follower=$!
-    "$REPRO" run "${tiny[@]}" --nodes 2 --node-rank 0 --ranks-per-node 1 --join 127.0.0.1:61478 -o a.repro.tar.zst --force >out.txt 2>err.txt &
+    "$REPRO" run "${tiny[@]}" --nodes 2 --node-rank 0 --ranks-per-node 1 --join "127.0.0.1:$TEST_PORT" -o a.repro.tar.zst --force >out.txt 2>err.txt &
     leader=$!
     wait_until $leader grep -q '^timed' err.txt
-    worker=$(cat "/proc/$leader/task/"*/children)
-    worker=${worker%% *}
+    worker=$(children "$leader")
+    worker=${worker%%$'\n'*}
 }
 for which in leader follower worker; do # the names of variables
     job
@@ -75,8 +75,7 @@ grep -q '^VmFlags' /proc/self/smaps || exit 0
 "$REPRO" run "${tiny[@]}" --ranks 2 -o b.repro.tar.zst >out.txt 2>err2.txt &
 parent=$!
 wait_until $parent grep -q '^timed' err2.txt
-worker=$(cat "/proc/$parent/task/"*/children)
-for one in $parent ${worker%% *}; do
+for one in $parent $(children $parent | head -n 1); do
     [ "$(cat "/proc/$one/coredump_filter")" = 00000000 ] || fail "process $one would dump memory: $(cat "/proc/$one/coredump_filter")"
 done
 kill -INT $parent

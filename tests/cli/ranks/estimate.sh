@@ -29,10 +29,9 @@ like_run() { # RANKS PER_HOST LEVELS
             exit_of 0 "$REPRO" run $model --set parallel.data="$1" --ranks "$1" --steps $steps -o job.repro.tar.zst
         else
             new_key
-            port=$((20000 + $$ % 12000))
-            REPRO_HOST=b "$REPRO" run $model --set parallel.data="$1" --steps $steps --nodes 2 --node-rank 1 --ranks-per-node "$2" --join 127.0.0.1:$port >other.txt 2>&1 &
+            REPRO_HOST=b "$REPRO" run $model --set parallel.data="$1" --steps $steps --nodes 2 --node-rank 1 --ranks-per-node "$2" --join "127.0.0.1:$TEST_PORT" >other.txt 2>&1 &
             other=$!
-            REPRO_HOST=a exit_of 0 "$REPRO" run $model --set parallel.data="$1" --steps $steps --nodes 2 --node-rank 0 --ranks-per-node "$2" --join 127.0.0.1:$port -o job.repro.tar.zst
+            REPRO_HOST=a exit_of 0 "$REPRO" run $model --set parallel.data="$1" --steps $steps --nodes 2 --node-rank 0 --ranks-per-node "$2" --join "127.0.0.1:$TEST_PORT" -o job.repro.tar.zst
             wait $other || { cat other.txt >&2; fail "the other host"; }
             unset REPRO_JOB_KEY
         fi

@@ -39,11 +39,10 @@ if command -v mpiexec.hydra >answer.txt; then
 fi
 # What torchrun gives its processes.
 new_key
-port=$((20000 + $$ % 12000))
 for rank in 0 1; do
     # shellcheck disable=SC2086
-    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 GROUP_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TORCHELASTIC_RUN_ID=$$ \
-        "$REPRO" run $short --port $((port + 1)) -o job.repro.tar.zst >"out.$rank" 2>"err.$rank" &
+    RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 GROUP_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT="$TEST_PORT" TORCHELASTIC_RUN_ID=$$ \
+        "$REPRO" run $short --port $((TEST_PORT + 1)) -o job.repro.tar.zst >"out.$rank" 2>"err.$rank" &
     eval "process$rank=$!"
 done
 # shellcheck disable=SC2154 # by eval

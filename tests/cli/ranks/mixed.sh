@@ -10,13 +10,12 @@ grep -qw avx2 /proc/cpuinfo || skip "this processor has no AVX2"
 # shellcheck disable=SC2086 # several words
 exit_of 0 "$REPRO" run $model --threads 1 -o one.repro.tar.zst
 new_key
-port=$((20000 + $$ % 12000))
 start() { # PROCESS HOST OPTION...
     process=$1
     export REPRO_HOST="$2"
     shift 2
     # shellcheck disable=SC2086
-    "$REPRO" run $model --nodes 3 --node-rank "$process" --join 127.0.0.1:$port -o job.repro.tar.zst "$@" >"out.$process" 2>"err.$process" &
+    "$REPRO" run $model --nodes 3 --node-rank "$process" --join "127.0.0.1:$TEST_PORT" -o job.repro.tar.zst "$@" >"out.$process" 2>"err.$process" &
     eval "process$process=$!"
 }
 start 0 a --isa scalar --threads 1

@@ -64,8 +64,7 @@ begin() {
     "$REPRO" run $tiny --steps "${steps:-1000000}" -o "$bundle" "$@" >out.txt 2>err.txt &
     parent=$!
     wait_until "$parent" grep -q "$phase" err.txt
-    worker=$(cat "/proc/$parent/task/"*/children)
-    worker=${worker%% *}
+    worker=$(children "$parent" | head -n 1)
 }
 ends() { # CASE STATUS [NAME], as nothing_named
     wait "$parent" || :
@@ -150,9 +149,9 @@ two() { # two processes, as of two hosts
     new_key
     # shellcheck disable=SC2086
     REPRO_HOST=$host1 "$REPRO" run $tiny --steps 1000000 --set train.accumulation_steps=2 --nodes 2 --node-rank 1 --ranks-per-node 1 \
-        --join 127.0.0.1:61477 >other.txt 2>&1 &
+        --join "127.0.0.1:$TEST_PORT" >other.txt 2>&1 &
     other=$!
-    REPRO_HOST=$host0 begin timed --nodes 2 --node-rank 0 --ranks-per-node 1 --join 127.0.0.1:61477 --set train.accumulation_steps=2
+    REPRO_HOST=$host0 begin timed --nodes 2 --node-rank 0 --ranks-per-node 1 --join "127.0.0.1:$TEST_PORT" --set train.accumulation_steps=2
 }
 two
 kill -KILL "$other"
