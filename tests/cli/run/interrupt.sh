@@ -23,7 +23,7 @@ interrupt_at timed 0 --steps 1000000 --threads 1
 # Under nohup a hangup, which reaches the group, ends neither the run nor its worker.
 rm -f endless.repro.tar.zst
 trap '' HUP
-start_until timed --steps 8 --batch-size 1 -o endless.repro.tar.zst
+start_until timed --steps 100 --batch-size 1 -o endless.repro.tar.zst
 trap - HUP
 worker=$(cat "/proc/$parent/task/$parent/children")
 worker=${worker%% *}

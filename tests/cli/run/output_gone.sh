@@ -3,7 +3,7 @@
 . "$TEST_DIR/common.inc"
 mkdir tmp gone
 export TMPDIR="$PWD/tmp"
-start_until warm-up --steps 12 --set measure.repeats=1 --set measure.ceilings=false -o gone/mine.repro.tar.zst
+start_until warm-up --steps 60 --set measure.repeats=1 --set measure.ceilings=false -o gone/mine.repro.tar.zst
 rmdir gone
 echo precious >tmp/mine.repro.tar.zst
 status=0

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A file that appears under the bundle's name while the run trains is left alone; the bundle gets the next free name and nothing is lost.
 . "$TEST_DIR/common.inc"
-start_until warm-up --steps 12 --set measure.repeats=1 --set measure.ceilings=false -o mine.repro.tar.zst
+start_until warm-up --steps 60 --set measure.repeats=1 --set measure.ceilings=false -o mine.repro.tar.zst
 echo precious >mine.repro.tar.zst
 ln -s nowhere mine-2.repro.tar.zst
 status=0
