@@ -70,7 +70,7 @@ END
 
 # a log that times more than the command took
 exit_of 0 "$REPRO" exec --log csv $table -o long.repro.tar.zst -- printf 'step,timestamp\n0,0\n1,100\n2,200\n'
-says "the log times 100.0 s, but the command took 0."
+says "the log times 100.0 s, but the command took "
 exit_of 5 "$REPRO" verify long.repro.tar.zst --json
 jq -e '.verdict == "failed" and ([.checks[] | select(.state == "failed") | .check] == ["time"])' out.txt >/dev/null ||
     fail "not failed: $(jq -c '[.verdict, .checks]' out.txt)"
@@ -82,7 +82,7 @@ cat >mlperf.log <<'END'
 :::MLLOG {"namespace": "", "time_ms": 1700003600000, "event_type": "INTERVAL_END", "key": "run_stop", "value": null, "metadata": {"status": "success"}}
 END
 exit_of 0 "$REPRO" exec --log mllog -o train.repro.tar.zst -- cat mlperf.log
-says "the log times 3600.0 s, but the command took 0."
+says "the log times 3600.0 s, but the command took "
 exit_of 5 "$REPRO" verify train.repro.tar.zst
 sed -i 's/1700003600000/1700000000600/' mlperf.log
 exit_of 0 "$REPRO" exec --log mllog -o train.repro.tar.zst -f -- cat mlperf.log

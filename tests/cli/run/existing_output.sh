@@ -32,8 +32,9 @@ for option in '--save missing/dir/x.safetensors' '--init missing.safetensors'; d
     [ ! -e late.repro.tar.zst ] || fail "$option: training had begun"
 done
 # The name that the program chooses is another one when a run of the same second has it, and both are kept.
-for second in 0 1 2 3 4 5; do
-    echo precious >"bert_tiny_fp32-$(date -u -d "+$second seconds" +%Y%m%dT%H%M%SZ).repro.tar.zst"
+for second in $(seq 0 99); do echo "+$second seconds"; done >seconds.txt
+for name in $(date -u -f seconds.txt +%Y%m%dT%H%M%SZ); do
+    echo precious >"bert_tiny_fp32-$name.repro.tar.zst"
 done
 exit_of 0 "$REPRO" run bert_tiny_fp32 --steps 1 --set measure.repeats=1 --set measure.warmup_steps=0
 case $(tail -n 1 out.txt) in *-2.repro.tar.zst) ;; *) fail "the bundle is $(tail -n 1 out.txt)" ;; esac

@@ -49,7 +49,7 @@ new_key() { # rsa|ec FILE
         openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-384 -out "$2" 2>openssl.txt
     fi || { cat openssl.txt >&2; fail "no key"; }
 }
-new_authority() { # rsa|ec NAME [END]: NAME.root.pem, NAME.pem and NAME.key; END: when the certificate expires
+new_authority() { # rsa|ec NAME [LIFE]: NAME.root.pem, NAME.pem and NAME.key; LIFE: of the certificate, from now
     new_key "$1" "$2.root.key"
     new_key "$1" "$2.key"
     : >index.txt
@@ -59,7 +59,7 @@ new_authority() { # rsa|ec NAME [END]: NAME.root.pem, NAME.pem and NAME.key; END
         openssl req -x509 -new -key "$2.root.key" -subj "/CN=root of $2" -days 30 -config ca.cnf -extensions root -out "$2.root.pem" -sha256 &&
             openssl req -new -key "$2.key" -subj "/CN=authority $2" -config ca.cnf -out "$2.csr" &&
             openssl ca -batch -config ca.cnf -cert "$2.root.pem" -keyfile "$2.root.key" -in "$2.csr" -out "$2.pem" -notext \
-                -startdate "$(date -u -d '-1 hour' +%Y%m%d%H%M%SZ)" -enddate "${3:-$(date -u -d '+1 day' +%Y%m%d%H%M%SZ)}"
+                -startdate "$(date -u -d '-1 hour' +%Y%m%d%H%M%SZ)" -enddate "$(date -u -d "${3:-+1 day}" +%Y%m%d%H%M%SZ)"
     } >openssl.txt 2>&1 || { cat openssl.txt >&2; fail "no authority $2"; }
 }
 printf '[req]\ndistinguished_name = dn\nprompt = no\n[dn]\n' >>ca.cnf
@@ -78,7 +78,6 @@ state='.checks[] | select(.check == "timestamps") | .state'
 make_bundle a.repro.tar.zst
 cp a.repro.tar.zst sealed.repro.tar.zst
 new_authority rsa rsa
-new_authority ec ec "$(date -u -d '+15 seconds' +%Y%m%d%H%M%SZ)"
 stamps "($state == \"not_applicable\") and .timestamps == null"
 
 # a request for these bytes
@@ -90,7 +89,8 @@ exit_of 0 "$REPRO" timestamp request a.repro.tar.zst -o again.tsq --json
 jq -e '.request == "again.tsq" and (.statement_sha256 | length) == 64' out.txt >answer.txt || fail "--json"
 ! cmp -s again.tsq a.repro.tar.zst.tsq || fail "the nonce is the same"
 
-# the answer of one that expires soon, then of another
+# the answer of one that expires soon after it, then of another
+new_authority ec ec '+5 seconds'
 answer ec a.repro.tar.zst.tsq ec.tsr
 exit_of 0 "$REPRO" timestamp attach a.repro.tar.zst ec.tsr --tsa-ca ec.root.pem
 words out.txt 'stamped'
