@@ -143,19 +143,32 @@ static int wait_for_data(struct rp_comm *c, void *arg, struct rp_err *err)
     return move_one(c, RP_GROUP_DATA, 0, 1, err);
 }
 
+static _Atomic int exchanging, tried; /* the second thread of rank 0 waits for rank 1; its first thread has tried */
+
+static int note_exchange(void *arg, int rank)
+{
+    (void)arg, (void)rank;
+    exchanging = 1;
+    return 0;
+}
+
 static int clash(struct rp_comm *c, void *arg, struct rp_err *err)
 {
     const enum rp_group g = *(const enum rp_group *)arg;
     struct second s = {.comm = c->op->duplicate(c), .run = wait_for_data};
     pthread_t thread;
-    if (c->rank[RP_GROUP_DATA] == 1) { /* not before the others have tried */
-        usleep(300000);
+    if (c->rank[RP_GROUP_DATA] == 1) {
+        while (!tried)
+            usleep(1000);
         return move_one(c, RP_GROUP_DATA, 1, 1, err);
     }
+    s.comm->waiting = note_exchange;
     RP_BUG_IF(pthread_create(&thread, NULL, second_thread, &s) != 0);
-    usleep(100000);
+    while (!exchanging)
+        usleep(1000);
     struct rp_err bug;
     CHECK(move_one(c, g, 1, 1, &bug) < 0 && bug.code == RP_BUG, "%s", bug.msg);
+    tried = 1;
     pthread_join(thread, NULL);
     return s.result < 0 ? (*err = s.err, -1) : 0;
 }
@@ -164,6 +177,7 @@ TEST(one_exchange_of_a_group_at_a_time)
 {
     for (enum rp_group g = RP_GROUP_WORLD; g <= RP_GROUP_DATA; g++) {
         struct mesh_world *w = mesh_world_new((struct rp_degrees){2, 1, 1}, NULL);
+        exchanging = tried = 0;
         mesh_world_run(w, clash, &g);
         for (int k = 0; k < 2; k++)
             CHECK(w->ranks[k].result == 0, "rank %d: %s", k, w->ranks[k].err.msg);
