@@ -9,6 +9,7 @@
 #include "tests/unit/tap.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -22,6 +23,7 @@ struct tally {
     int runs[PARTS];     /* plain ints: a part that two threads run at once is a race that TSan reports */
     int by_thread[64];
     int threads, wrong;
+    atomic_int come; /* threads, at meet() */
 };
 
 static void count(void *arg, int part, int thread)
@@ -86,9 +88,13 @@ TEST(jobs_back_to_back)
     rp_pool_free(p);
 }
 
-static void slow(void *arg, int part, int thread)
+/* The first part of each thread waits for all other threads, which a busy machine may start late: for 5 s at most. */
+static void meet(void *arg, int part, int thread)
 {
-    nap(2000);
+    struct tally *t = arg;
+    atomic_fetch_add(&t->come, t->by_thread[thread] == 0);
+    for (int i = 0; i < 5000 && atomic_load(&t->come) < t->threads; i++)
+        nap(1000);
     count(arg, part, thread);
 }
 
@@ -97,7 +103,7 @@ TEST(parts_spread_over_threads)
     struct rp_err err;
     struct tally t = {.threads = 4};
     struct rp_pool *p = rp_pool_new(4, &err);
-    rp_pool_run(p, 40, slow, &t);
+    rp_pool_run(p, 40, meet, &t);
     CHECK(each_once(&t, 40), "40 parts");
     for (int i = 0; i < 4; i++)
         CHECK(t.by_thread[i] > 0, "thread %d did nothing", i);
