@@ -204,13 +204,19 @@ static int fail_value(struct policy_reader *r, const struct rp_event *e, const s
                 t->example);
 }
 
+/* A zero before other digits: of another base in some YAML, or a number whose point is missing ("001"). */
+static int has_zero_ahead(const char *number)
+{
+    return number[0] == '0' && number[1] >= '0' && number[1] <= '9';
+}
+
 static int read_number(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t,
                        struct rp_rule *rule)
 {
     char *end;
     errno = 0;
     long long v = e->plain && *e->text >= '0' && *e->text <= '9' ? strtoll(e->text, &end, 10) : -1;
-    if (v < (t->type == 'I') || errno || *end || v > NUMBER_MAX)
+    if (v < (t->type == 'I') || errno || *end || v > NUMBER_MAX || has_zero_ahead(e->text))
         return fail_value(r, e, t);
     rule->number = v;
     return 0;
@@ -230,7 +236,8 @@ static int read_rate(struct policy_reader *r, const struct rp_event *e, const st
     if (*e->text >= '0' && *e->text <= '9' && e->text[strspn(e->text, "0123456789.")] == ' ')
         rule->rate = strtod(e->text, &unit);
     const size_t letters = *unit == ' ' ? strspn(unit + 1, "abcdefghijklmnopqrstuvwxyz") : 0;
-    if (!(rule->rate > 0) || rule->rate > 1e15 || !letters || letters > 20 || strcmp(unit + 1 + letters, "/s") != 0)
+    if (!(rule->rate > 0) || has_zero_ahead(e->text) || rule->rate > 1e15 || !letters || letters > 20 ||
+        strcmp(unit + 1 + letters, "/s") != 0)
         return fail_value(r, e, t);
     take_word(rule, unit + 1);
     return 0;
@@ -261,7 +268,7 @@ static int read_share(struct policy_reader *r, const struct rp_event *e, const s
         e->plain && *e->text >= '0' && *e->text <= '9' && strspn(e->text, "0123456789.e-") == strlen(e->text);
     char *end = NULL;
     rule->share = is_number ? strtod(e->text, &end) : -1;
-    return is_number && !*end && rule->share <= 1 ? 0 : fail_value(r, e, t);
+    return is_number && !*end && rule->share <= 1 && !has_zero_ahead(e->text) ? 0 : fail_value(r, e, t);
 }
 
 static int read_flag(struct policy_reader *r, const struct rp_event *e, const struct rp_rule_text *t,
