@@ -22,6 +22,18 @@ TEST(time_adds_up_or_the_run_is_refused)
     refused(&x, RP_CHECK_time, RP_MISMATCH);
 }
 
+/* By adjtimex() a clock runs up to a tenth slower, and every step is that much faster. */
+TEST(a_clock_that_was_slowed_down_is_a_warning)
+{
+    FX(x);
+    fx_capture_both(&x, "clock", "rate_correction", json_real(-499.9));
+    fx_compute(&x);
+    expect_state(&x, RP_CHECK_time, RP_CHECK_PASSED);
+    fx_capture_both(&x, "clock", "rate_correction", json_real(-100012.5));
+    fx_compute(&x);
+    expect_state(&x, RP_CHECK_time, RP_CHECK_WARNING);
+}
+
 /* Windows of 3 steps in which nothing waits; before each of them the program waits for 1.1 s. */
 TEST(time_that_the_windows_leave_out_is_a_warning)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/timex.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SOURCES "/sys/devices/system/clocksource/clocksource0"
 
@@ -36,6 +37,14 @@ static void put_resolution(struct rp_probe *p)
             rp_put_absent(p->out, rows[i].name, "clock_getres(2)");
 }
 
+/* By how much the clock runs faster than its oscillator, in parts per million: the fine correction, and the coarse one
+ * by the length of a tick in microseconds, which can be a tenth. */
+static double rate_correction(const struct timex *t)
+{
+    const double usual = 1e6 / (double)sysconf(_SC_CLK_TCK), tick = t->tick > 0 ? (double)t->tick : usual;
+    return (double)t->freq / 65536.0 + (tick - usual) / usual * 1e6;
+}
+
 /* The state of the kernel's clock discipline; {"denied": true} where a container may not read it. */
 static json_t *ask_discipline(const struct rp_probe *p, const char *arg)
 {
@@ -47,7 +56,7 @@ static json_t *ask_discipline(const struct rp_probe *p, const char *arg)
     double unit = t.status & STA_NANO ? 1e-9 : 1e-6;
     return json_pack("{s:b, s:f, s:f, s:f, s:f}", "synchronized", state != TIME_ERROR && !(t.status & STA_UNSYNC),
                      "offset", (double)t.offset * unit, "error_max", (double)t.maxerror * 1e-6, "error_estimated",
-                     (double)t.esterror * 1e-6, "rate", (double)t.freq / 65536.0);
+                     (double)t.esterror * 1e-6, "rate", rate_correction(&t));
 }
 
 static void put_discipline(struct rp_probe *p)

@@ -10,6 +10,7 @@
 
 #define CLOCK_SET 1767225600.0 /* 2026: an earlier clock here was never set */
 #define FUTURE_S 86400.0     /* a clock may be wrong by a day */
+#define RATE_MOST 1000.0 /* ppm: no clock is kept right by more, but its owner can slow it down by a tenth */
 #define UNNAMED_S 30.0       /* a run may spend this much outside its phases */
 #define UNNAMED_PART 0.5
 
@@ -87,6 +88,25 @@ double rp_verify_ended_late(const struct rp_verify_state *s, double end, const c
     return stamped || came ? end - (double)(first ? stamped : came) / 1e9 - RP_FAST_S : 0;
 }
 
+int rp_verify_slow_clock(const struct rp_verify_state *s, struct rp_check_result *result)
+{
+    char who[RP_WHO];
+    for (int i = 0; i < 2 * s->run.nodes; i++) {
+        double ppm;
+        const int node = i / 2, after = i % 2;
+        if (rp_known_number(rp_run_capture(&s->run, node, after), "probes.clock.rate_correction", &ppm) < 0 ||
+            fabs(ppm) <= RATE_MOST)
+            continue;
+        rp_run_node_text(who, &s->run, " of ", node, "");
+        rp_check_warn(result,
+                      "%s the run the clock%s was set to run %.3g %% %s than its oscillator: times are wrong by as "
+                      "much",
+                      after ? "after" : "before", who, fabs(ppm) / 1e4, ppm < 0 ? "slower" : "faster");
+        return 1;
+    }
+    return 0;
+}
+
 /* Steps on a GPU have times by its own clock. */
 static int lacks_device_times(const struct rp_verify_state *s)
 {
@@ -143,6 +163,8 @@ int rp_check_time(struct rp_verify_state *s, struct rp_check_result *result, str
         return rp_check_warn(result,
                              "the run ended %.0f s after %s: the signer's clock is fast, or its times were invented",
                              late + RP_FAST_S, than);
+    if (rp_verify_slow_clock(s, result))
+        return 0;
     if (lacks_device_times(s))
         return rp_check_warn(result,
                              "the steps have no device_ns, their time by the clock of the device, which every GPU has");

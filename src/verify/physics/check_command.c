@@ -67,6 +67,8 @@ int rp_verify_command_time(struct rp_verify_state *s, struct rp_check_result *re
         return rp_check_warn(
             result, "the command ended %.0f s after %s: the signer's clock is fast, or its times were invented",
             late + RP_FAST_S, than);
+    if (rp_verify_slow_clock(s, result))
+        return 0;
     const double rates = rp_command_rates_s(s->run.doc->observed);
     if (rates > 0)
         return rp_check_warn(result,
