@@ -52,6 +52,29 @@ TEST(time_that_the_windows_leave_out_is_a_warning)
     expect_state(&x, RP_CHECK_numbers, RP_CHECK_WARNING);
 }
 
+/* Two windows, of 21 and 63 s: their median rate is a third above that of both together. */
+TEST(a_median_far_above_the_rate_of_all_windows_is_a_warning)
+{
+    FX(x);
+    int64_t now = 1000000000;
+    rp_buf_fini(&x.steps);
+    rp_buf_puts(&x.steps,
+                "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
+    for (int i = 0; i < 7; i++) {
+        const int64_t ns = (i > 3 ? 21000000000ll : 7000000000ll) + i;
+        fx_step(&x.steps, i, 1, 3, now, ns, i == 6);
+        now += ns + 1000000;
+    }
+    json_decref(x.done);
+    x.done = json_pack("{s:{s:f, s:f}}", "phases_s", "warm_up", 7.1, "timed", 84.1);
+    fx_compute(&x);
+    set_path(x.facts, "elapsed_s", json_real(100));
+    set_path(x.facts, "ended_at", json_string("2026-09-21T14:15:00Z"));
+    set_path(x.after, "captured_at", json_string("2026-09-21T14:15:00Z"));
+    fx_derive(&x);
+    expect_state(&x, RP_CHECK_numbers, RP_CHECK_WARNING);
+}
+
 /* How many steps a file had behind it is not in the bundle, so the schedule says nothing then, and verify says that. */
 TEST(learning_rates_of_a_run_from_a_file_are_the_signers_word)
 {

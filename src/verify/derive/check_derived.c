@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MEDIAN_MOST 1.05  /* times the rate of all windows: more is no noise in */
+#define MEDIAN_LEAST 60.0 /* seconds of windows, since other work can slow half of a short run down */
 #define BETWEEN_MOST 0.1  /* of the time: as for a run that is limited by its input */
 #define BETWEEN_LEAST 1.0 /* seconds: the system may stop a short run for some tenths of it */
 
@@ -234,6 +236,18 @@ static double share_between_windows(const struct rp_records *rs)
     return s < BETWEEN_LEAST ? 0 : s / (s + (double)inside / 1e9);
 }
 
+/* How many times the samples over the seconds of all windows the throughput is, their median: a run that is slow in
+ * less than half of its windows shows the speed of the others. 1 where there is little to judge by. */
+static double median_over_mean(const struct rp_results *r)
+{
+    double samples = 0, seconds = 0;
+    for (int64_t i = 0; i < r->windows_n; i++) {
+        samples += (double)r->windows[i].samples;
+        seconds += r->windows[i].seconds;
+    }
+    return seconds < MEDIAN_LEAST ? 1 : r->throughput.value * seconds / samples;
+}
+
 int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     char limit[100] = "";
@@ -253,6 +267,12 @@ int rp_check_numbers(struct rp_verify_state *s, struct rp_check_result *result, 
                              "%.1f %% of the time lies before and between the timed windows, whose throughput leaves "
                              "it out, loading included: longer windows count it (measure.timed_steps)%s",
                              100 * between, limit);
+    const double median = median_over_mean(&s->run.figures->results);
+    if (median > MEDIAN_MOST)
+        return rp_check_warn(result,
+                             "the throughput, the median of %" PRId64 " timed windows, is %.1f %% above the samples "
+                             "over the seconds of all of them: some windows were much slower%s",
+                             s->run.figures->results.windows_n, 100 * (median - 1), limit);
     return rp_check_text(result, "every figure recomputed from %" PRId64 " records%s%s", s->run.records.n,
                          rp_verify_starts_from_file(s) ? "" : "; learning rates are those of the schedule", limit);
 }
