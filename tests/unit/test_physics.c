@@ -79,18 +79,18 @@ TEST(no_device_does_more_than_its_peak)
         int64_t hz; /* captured; 0: 1.5 GHz */
     } cases[] = {
         /* 50 multiprocessors of 64 units at 1.5 GHz, as captured: 9.6 */
-        {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 1.9e12, RP_CHECK_PASSED},
-        {"gpu0 NVIDIA H100 PCIe sm_90", 60e12, 1.9e12, RP_CHECK_FAILED},
-        {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 2.5e12, RP_CHECK_FAILED},
-        {"gpu3 NVIDIA H100 80GB HBM3 sm_90 from PTX", 60e12, 2.5e12, RP_CHECK_PASSED},
-        {"gpu0 Tesla V100-SXM2-16GB sm_70", 15e12, 0.8e12, RP_CHECK_PASSED},
-        {"gpu0 Tesla V100-SXM2-16GB sm_70", 19.5e12, 0.8e12, RP_CHECK_FAILED},
-        {"gpu0 NVIDIA L40S sm_89", 80e12, 0.8e12, RP_CHECK_PASSED}, /* not an L4, whose name its own begins with */
-        {"gpu0 NVIDIA L40 sm_89", 80e12, 0.8e12, RP_CHECK_PASSED},
-        {"gpu0 NVIDIA L4 sm_89", 80e12, 0.2e12, RP_CHECK_FAILED},
-        {"gpu0 NVIDIA A10X sm_86", 80e12, 0.2e12, RP_CHECK_NOTE}, /* no A10, with whose name its own begins */
-        {"gpu0 Shim GPU sm_80", 9e12, 1e12, RP_CHECK_PASSED},
-        {"gpu0 Shim GPU sm_80", 10e12, 1e12, RP_CHECK_FAILED},
+        {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 1.9e12, RP_CHECK_PASSED, 0},
+        {"gpu0 NVIDIA H100 PCIe sm_90", 60e12, 1.9e12, RP_CHECK_FAILED, 0},
+        {"gpu0 NVIDIA H100 PCIe sm_90", 50e12, 2.5e12, RP_CHECK_FAILED, 0},
+        {"gpu3 NVIDIA H100 80GB HBM3 sm_90 from PTX", 60e12, 2.5e12, RP_CHECK_PASSED, 0},
+        {"gpu0 Tesla V100-SXM2-16GB sm_70", 15e12, 0.8e12, RP_CHECK_PASSED, 0},
+        {"gpu0 Tesla V100-SXM2-16GB sm_70", 19.5e12, 0.8e12, RP_CHECK_FAILED, 0},
+        {"gpu0 NVIDIA L40S sm_89", 80e12, 0.8e12, RP_CHECK_PASSED, 0}, /* not an L4, whose name its own begins with */
+        {"gpu0 NVIDIA L40 sm_89", 80e12, 0.8e12, RP_CHECK_PASSED, 0},
+        {"gpu0 NVIDIA L4 sm_89", 80e12, 0.2e12, RP_CHECK_FAILED, 0},
+        {"gpu0 NVIDIA A10X sm_86", 80e12, 0.2e12, RP_CHECK_NOTE, 0}, /* no A10, with whose name its own begins */
+        {"gpu0 Shim GPU sm_80", 9e12, 1e12, RP_CHECK_PASSED, 0},
+        {"gpu0 Shim GPU sm_80", 10e12, 1e12, RP_CHECK_FAILED, 0},
         {"gpu0 Shim GPU sm_80", 20e12, 1e12, RP_CHECK_PASSED, 3500000000},
         {"gpu0 Shim GPU sm_80", 20e12, 1e12, RP_CHECK_NOTE, 35000000000}, /* no GPU has that clock */
     };
