@@ -390,8 +390,9 @@ TEST(what_roots_took_between_the_steps_is_said)
     static const struct {
         int64_t root_ns;
         enum rp_check_state state;
-    } cases[] = {{4000000, RP_CHECK_PASSED}, {40000000, RP_CHECK_NOTE}};
+    } cases[] = {{4000000, RP_CHECK_PASSED}, {40000000, RP_CHECK_NOTE}, {16000000000, RP_CHECK_WARNING}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int is_long = cases[i].root_ns > 1000000000;
         char root[RP_SHA256_HEX];
         FX(x);
         FX_SET(&x, "evidence.state_root_every=1");
@@ -400,11 +401,20 @@ TEST(what_roots_took_between_the_steps_is_said)
         rp_buf_puts(&x.steps,
                     "{\"phase\":\"init\",\"rank\":0,\"root_ns\":1000,\"state_root\":\"" FX_ROOT "\",\"step\":-1}\n");
         for (int k = 0; k < 7; k++)
-            fx_step(&x.steps, k, 1, 3, 1000000000 + k * 141000123ll, natural(k), cases[i].root_ns);
+            fx_step(&x.steps, k, 1, 3, 1000000000 + k * (is_long ? 16141000123ll : 141000123ll), natural(k),
+                    cases[i].root_ns);
         json_decref(x.done);
-        x.done = json_pack("{s:{s:o, s:O}}", "tensor_roots", "init", tensors, "final", tensors);
+        x.done = json_pack("{s:{s:o, s:O}, s:{s:f, s:f}}", "tensor_roots", "init", tensors, "final", tensors,
+                           "phases_s", "timed", 0.7, "state_roots", (double)cases[i].root_ns * 7e-9 + 1e-6);
         replace(&x, FX_ROOT, root);
-        computed(&x, RP_CHECK_state_roots, cases[i].state);
+        fx_compute(&x);
+        if (is_long) {
+            set_path(x.facts, "elapsed_s", json_real(120));
+            set_path(x.facts, "ended_at", json_string("2026-09-21T14:15:20Z"));
+            set_path(x.after, "captured_at", json_string("2026-09-21T14:15:20Z"));
+            fx_derive(&x);
+        }
+        expect_state(&x, RP_CHECK_state_roots, cases[i].state);
     }
 }
 
