@@ -33,16 +33,6 @@
  * additions order such stores like others. */
 #define BATCH_STREAM ((size_t)16 << 20)
 
-/* Elements from what is read to what is prefetched. One core of a Xeon reads 12 GB/s without it, 16 GB/s with it: too
- * few lines are under way. Vectors of less than half a line would prefetch each line many times. */
-#define BATCH_AHEAD 512
-RP_LANE vf batch_get(const float *p, int n)
-{
-    if (W * sizeof(float) >= 32)
-        __builtin_prefetch(p + BATCH_AHEAD);
-    return vget(p, n);
-}
-
 struct batch_job {
     float *y, *dadd;
     const float *x, *mean, *rstd, *gamma, *beta, *add, *dy, *kept; /* kept: the output of a relu, or NULL */
@@ -87,7 +77,7 @@ RP_LANE void batch_variance_rows(const struct batch_job *o, long r0, const int r
         vf s = vget(sum + j, n);
         UNROLL for (int r = 0; r < rows; r++)
         {
-            const vf d = batch_get(x + r * o->width + j, n) - mean;
+            const vf d = vget_far(x + r * o->width + j, n) - mean;
             s = s + d * d;
         }
         vput(sum + j, s, n);
@@ -121,9 +111,9 @@ RP_LANE void batch_apply_rows(const struct batch_job *o, long r0, const int rows
         UNROLL for (int r = 0; r < rows; r++)
         {
             const long i = r * o->width + j;
-            vf v = vfma((batch_get(x + i, n) - mean) * rstd, gamma, beta);
+            vf v = vfma((vget_far(x + i, n) - mean) * rstd, gamma, beta);
             if (add)
-                v = v + batch_get(a + i, n);
+                v = v + vget_far(a + i, n);
             batch_put(y + i, relu ? vmax(v, vset1(0.0f)) : v, n, stream);
         }
     });
@@ -193,12 +183,12 @@ RP_LANE void batch_sums_rows(const struct batch_job *o, long r0, const int rows,
         UNROLL for (int r = 0; r < rows; r++)
         {
             const long i = r * o->width + j;
-            vf dz = batch_get(dy + i, n);
+            vf dz = vget_far(dy + i, n);
             if (kept)
-                dz = vpositive(batch_get(y + i, n), dz);
+                dz = vpositive(vget_far(y + i, n), dz);
             if (dadd)
                 vput(da + i, dz, n);
-            s = s + dz * ((batch_get(x + i, n) - mean) * rstd);
+            s = s + dz * ((vget_far(x + i, n) - mean) * rstd);
             t = t + dz;
         }
         vput(sum + j, s, n);
@@ -241,10 +231,10 @@ RP_LANE void batch_gradient_rows(const struct batch_job *o, long r0, const int r
         UNROLL for (int r = 0; r < rows; r++)
         {
             const long i = r * o->width + j;
-            vf dz = batch_get(dy + i, n);
+            vf dz = vget_far(dy + i, n);
             if (kept)
-                dz = vpositive(batch_get(y + i, n), dz);
-            const vf xhat = (batch_get(x + i, n) - mean) * rstd;
+                dz = vpositive(vget_far(y + i, n), dz);
+            const vf xhat = (vget_far(x + i, n) - mean) * rstd;
             batch_put(dx + i, vfnma(xhat, s2, dz - s1) * scale, n, stream);
         }
     });

@@ -252,6 +252,24 @@ RP_LANE void vput(float *p, vf x, int n)
         vstore_n(p, x, n);
 }
 
+/* vget() and vput() of tensors that pass through the caches, with FAR_AHEAD elements from what is used to what is
+ * prefetched. One core of a Xeon reads 12 GB/s without it, 16 GB/s with it, as too few lines are under way, and a store
+ * to a line that is not in the cache holds up the stores that follow it. Vectors of less than half a line would
+ * prefetch each line many times. */
+#define FAR_AHEAD 512
+RP_LANE vf vget_far(const float *p, int n)
+{
+    if (W * sizeof(float) >= 32)
+        __builtin_prefetch(p + FAR_AHEAD);
+    return vget(p, n);
+}
+RP_LANE void vput_far(float *p, vf x, int n)
+{
+    if (W * sizeof(float) >= 32)
+        __builtin_prefetch(p + FAR_AHEAD, 1);
+    vput(p, x, n);
+}
+
 /* Run the statements for every vector of a row: element j, its vector `l` of the 128-lane block, and n <= W lanes that
  * exist. Whole blocks of 128 are unrolled, so that per-vector accumulators indexed by l live in registers. */
 #define EACH_VECTOR(width, ...)                                                                                        \

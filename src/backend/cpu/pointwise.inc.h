@@ -134,7 +134,7 @@ static void add_part(void *arg, int part, int thread)
     const struct tensor_job *o = arg;
     size_t i = (size_t)part * RUN;
     (void)thread;
-    EACH_VECTOR(part_of(o->n, part), { vput(o->w + i + j, vget(o->a + i + j, n) + vget(o->b + i + j, n), n); });
+    EACH_VECTOR(part_of(o->n, part), { vput(o->w + i + j, vget_far(o->a + i + j, n) + vget_far(o->b + i + j, n), n); });
 }
 
 static void cpu_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
@@ -148,7 +148,7 @@ static void fill_part(void *arg, int part, int thread)
     const struct tensor_job *o = arg;
     float *w = o->w + (size_t)part * RUN;
     (void)thread;
-    EACH_VECTOR(part_of(o->n, part), { vput(w + j, vset1(o->value), n); });
+    EACH_VECTOR(part_of(o->n, part), { vput_far(w + j, vset1(o->value), n); });
 }
 
 static void cpu_fill(struct rp_dev *dev, float *dst, float value, size_t n)
@@ -167,7 +167,7 @@ static void square_part(void *arg, int part, int thread)
     (void)thread;
     sum_start(&s);
     EACH_VECTOR(count, {
-        vf v = vget(x + j, n) * vset1(o->value);
+        vf v = vget_far(x + j, n) * vset1(o->value);
         s.lane[l] = s.lane[l] + v * v;
     });
     o->w[part] = sum_end(&s);

@@ -165,7 +165,7 @@ RP_LANE float norm_row(float *y, float *kept, float mean, const float *gamma, co
         vf h = (vget(kept + j, n) - vmean) * vrstd;
         if (!keeps_sum)
             vput(kept + j, h, n);
-        vput(y + j, vfma(h, vget(gamma + j, n), vget(beta + j, n)), n);
+        vput_far(y + j, vfma(h, vget(gamma + j, n), vget(beta + j, n)), n);
     });
     return rstd;
 }
@@ -178,7 +178,7 @@ static void norm_part(void *arg, int part, int thread)
     (void)thread;
     for (long r = part * 16l; r < o->rows && r < part * 16l + 16; r++) {
         const float *x = o->x + r * width, *res = o->residual ? o->residual + r * width : NULL;
-        float *z = o->kept + r * width;
+        float *z = o->kept + r * width, *sum = o->z ? o->z + r * width : NULL;
         struct sum128 s;
         sum_start(&s);
         if (dropout_on(o->drop)) {
@@ -186,25 +186,29 @@ static void norm_part(void *arg, int part, int thread)
             const vf scale = vset1(o->drop->scale);
             decide_row(bits, &job->decider, r);
             EACH_VECTOR(width, {
-                vf v = vkeep(bits, j, vget(x + j, n) * scale) + vget(res + j, n);
+                vf v = vkeep(bits, j, vget_far(x + j, n) * scale) + vget_far(res + j, n);
                 vput(z + j, v, n);
+                if (sum)
+                    vput(sum + j, v, n);
                 s.lane[l] = s.lane[l] + v;
             });
         } else if (o->residual) {
             EACH_VECTOR(width, {
-                vf v = vget(x + j, n) + vget(res + j, n);
+                vf v = vget_far(x + j, n) + vget_far(res + j, n);
                 vput(z + j, v, n);
+                if (sum)
+                    vput(sum + j, v, n);
                 s.lane[l] = s.lane[l] + v;
             });
         } else {
             EACH_VECTOR(width, {
-                vf v = vget(x + j, n);
+                vf v = vget_far(x + j, n);
                 vput(z + j, v, n);
+                if (sum)
+                    vput(sum + j, v, n);
                 s.lane[l] = s.lane[l] + v;
             });
         }
-        if (o->z)
-            memcpy(o->z + r * width, z, (size_t)width * sizeof *z);
         float mean = sum_end(&s) * (1.0f / (float)width);
         if (job->keeps_sum) {
             o->mean[r] = mean;
@@ -251,12 +255,12 @@ static void cpu_layernorm_forward(struct rp_dev *dev, const struct rp_layernorm 
 }
 
 /* xhat from what was kept: the sum that was normalised if of_sum. */
-RP_LANE vf xhat_of(const float *kept, vf mean, vf rstd, long n, const int of_sum)
+RP_LANE vf xhat_of(vf kept, vf mean, vf rstd, int n, const int of_sum)
 {
-    vf h = vget(kept, n);
-    if (of_sum)
-        h = (h - mean) * rstd;
-    return of_sum && n != W ? vfirst(h, n) : h;
+    if (!of_sum)
+        return kept;
+    const vf h = (kept - mean) * rstd;
+    return n == W ? h : vfirst(h, n);
 }
 
 RP_LANE void apply_row(const struct rp_layernorm *o, long r, const int of_sum)
@@ -265,7 +269,8 @@ RP_LANE void apply_row(const struct rp_layernorm *o, long r, const int of_sum)
     float *y = o->y + r * o->width;
     const float *kept = o->kept + r * o->width;
     EACH_VECTOR(o->width, {
-        vput(y + j, vfma(xhat_of(kept + j, mean, rstd, n, of_sum), vget(o->gamma + j, n), vget(o->beta + j, n)), n);
+        const vf h = xhat_of(vget_far(kept + j, n), mean, rstd, n, of_sum);
+        vput_far(y + j, vfma(h, vget(o->gamma + j, n), vget(o->beta + j, n)), n);
     });
 }
 
@@ -298,7 +303,7 @@ RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dga
     struct sum128 s;
     sum_start(&s);
     EACH_VECTOR(width, {
-        vf g = vget(dy + j, n), h = xhat_of(kept + j, mean, rstd, n, of_sum);
+        vf g = vget_far(dy + j, n), h = xhat_of(vget_far(kept + j, n), mean, rstd, n, of_sum);
         s.lane[l] = s.lane[l] + g * vget(gamma + j, n);
         vput(dgamma + j, vget(dgamma + j, n) + g * h, n);
         vput(dbeta + j, vget(dbeta + j, n) + g, n);
@@ -307,7 +312,7 @@ RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dga
     sum_start(&s);
     EACH_VECTOR(width, {
         vf dh = vget(dy + j, n) * vget(gamma + j, n);
-        s.lane[l] = s.lane[l] + dh * xhat_of(kept + j, mean, rstd, n, of_sum);
+        s.lane[l] = s.lane[l] + dh * xhat_of(vget(kept + j, n), mean, rstd, n, of_sum);
     });
     const int drops = dropout_on(o->drop);
     const vf s2 = vset1(sum_end(&s) * inv), scale = vset1(drops ? o->drop->scale : 1.0f);
@@ -316,13 +321,13 @@ RP_LANE void norm_back_row(const struct rp_layernorm_grad *o, long r, float *dga
     const float *add = o->add ? o->add + r * width : NULL;
     EACH_VECTOR(width, {
         vf dh = vget(dy + j, n) * vget(gamma + j, n);
-        vf d = vfnma(xhat_of(kept + j, mean, rstd, n, of_sum), s2, dh - s1) * rstd;
+        vf d = vfnma(xhat_of(vget(kept + j, n), mean, rstd, n, of_sum), s2, dh - s1) * rstd;
         if (add)
-            d = d + vget(add + j, n);
+            d = d + vget_far(add + j, n);
         vf e = bits ? vkeep(bits, j, d * scale) : d;
         vput(dz + j, d, n);
         if (dx)
-            vput(dx + j, e, n);
+            vput_far(dx + j, e, n);
         if (dbias)
             vput(dbias + j, vget(dbias + j, n) + e, n);
     });
@@ -404,7 +409,7 @@ static void dropout_part(void *arg, int part, int thread)
         const uint8_t *bits = o->decided ? o->decided + r * mask_ld : o->mask + r * mask_ld;
         if (!o->decided)
             decide_row(o->mask + r * mask_ld, &o->decider, r);
-        EACH_VECTOR(width, { vput(y + j, vkeep(bits, j, vget(x + j, n) * scale), n); });
+        EACH_VECTOR(width, { vput_far(y + j, vkeep(bits, j, vget_far(x + j, n) * scale), n); });
     }
 }
 
