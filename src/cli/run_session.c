@@ -153,6 +153,24 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
     return 0;
 }
 
+/* Samples that were overwritten while they were used are not those of the digest in the bundle. */
+static void check_data_stayed(struct rp_run_session *r)
+{
+    struct rp_err err = {0};
+    char shown[72];
+    if (r->outcome.status == RP_RUN_FAILED || rp_data_check_same(&r->recipe, &r->data, &err) == 0)
+        return;
+    if (err.code != RP_MISMATCH) {
+        rp_progress_note(&r->progress, "the data were not compared after the run: %s", err.msg);
+        return;
+    }
+    rp_progress_note(&r->progress, "something wrote to '%s': train on files that stay as they are, such as a copy",
+                     rp_excerpt(shown, r->data.path)); /* not in the bundle, which has no names of folders */
+    r->outcome.status = RP_RUN_FAILED;
+    r->outcome.reason.err = err;
+    rp_run_reason_at(&r->outcome.reason, -1, "comparing the data after the run");
+}
+
 /* What a container loses at its end, unless a volume is mounted there. The ledger, next to the key, is named when it is
  * written to. */
 static void note_container_layers(struct rp_run_session *r)
@@ -222,6 +240,7 @@ static int seal_run(struct rp_run_session *r, struct rp_err *err)
     if (capture_after(r, err) < 0)
         return -1;
     rp_run_job_tend(&r->job_of_many);
+    check_data_stayed(r);
     RP_BUF file = {0};
     int failed = rp_run_add_documents(r, &b, err) < 0 || rp_bundle_seal(&b, r->key, &file, err) < 0 ||
                  rp_run_output_write(&r->output, r->o->force, &file, &r->progress, err) < 0;

@@ -290,3 +290,19 @@ int rp_files_digest(struct rp_files *f, char hex[65], struct rp_err *err)
     rp_hex(hex, digest, sizeof digest);
     return 0;
 }
+
+void rp_files_stamp(const struct rp_files *f, char hex[65])
+{
+    unsigned char digest[RP_SHA256_SIZE];
+    struct rp_sha256 h;
+    rp_sha256_init(&h);
+    for (int i = 0; i < f->n; i++) {
+        struct stat st = {0};
+        const int there = !f->file[i].data && stat(f->file[i].name, &st) == 0;
+        const uint64_t is[] = {(uint64_t)there, (uint64_t)st.st_dev, (uint64_t)st.st_ino, (uint64_t)st.st_size,
+                               (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec};
+        rp_sha256_update(&h, is, sizeof is);
+    }
+    rp_sha256_final(&h, digest);
+    rp_hex(hex, digest, sizeof digest);
+}

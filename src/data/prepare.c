@@ -28,6 +28,7 @@ static int add_digest(struct rp_data_set *out, const struct rp_data_format *form
     char hex[65];
     if (rp_data_list(format, &f, out->path, err) < 0)
         return -1;
+    rp_files_stamp(&f, out->stamp);
     int failed = rp_files_digest(&f, hex, err) < 0;
     rp_files_close(&f);
     out->digest = failed ? NULL : rp_strdup(hex);
@@ -148,4 +149,22 @@ int rp_data_prepare(const struct rp_recipe *r, const char *store, struct rp_data
     if (failed)
         rp_data_set_fini(out);
     return failed ? -1 : 0;
+}
+
+int rp_data_check_same(const struct rp_recipe *r, const struct rp_data_set *s, struct rp_err *err)
+{
+    struct rp_files f;
+    char stamp[65], hex[65];
+    if (rp_data_list(rp_data_format_of(r), &f, s->path, err) < 0)
+        return -1;
+    rp_files_stamp(&f, stamp);
+    int failed = 0;
+    if (strcmp(stamp, s->stamp) != 0)
+        failed = rp_files_digest(&f, hex, err) < 0;
+    rp_files_close(&f);
+    if (failed || strcmp(stamp, s->stamp) == 0 || strcmp(hex, s->digest) == 0)
+        return failed ? -1 : 0;
+    return rp_fail(err, RP_MISMATCH,
+                   "the data changed during the run: their digest was %.16s..., and is %.16s... after it", s->digest,
+                   hex);
 }

@@ -31,6 +31,7 @@ struct rp_data_set {
     char *archive; /* file name of the archive; NULL when not pinned */
     char *sha256;  /* of the archive; NULL when not pinned */
     char *digest;  /* of the files, see rp_files_digest() */
+    char stamp[65]; /* of the files before they were read, see rp_files_stamp() */
 };
 void rp_data_set_fini(struct rp_data_set *s);
 
@@ -39,6 +40,9 @@ void rp_data_set_fini(struct rp_data_set *s);
  * RP_MALFORMED: a hostile archive. */
 int rp_data_prepare(const struct rp_recipe *r, const char *store, struct rp_data_set *out,
                     struct rp_err *err) rp_must_check;
+/* After training: RP_MISMATCH if the files have another digest by now. They are read again only if their stamp differs;
+ * any other failure: they could not be read. */
+int rp_data_check_same(const struct rp_recipe *r, const struct rp_data_set *s, struct rp_err *err) rp_must_check;
 
 /* `data unpack`: unpacks an archive, a file or else an embedded one, unless the store already has it. sha256: expected
  * digest, or NULL. *dir (free it): the directory; hex: the archive's digest. */

@@ -35,6 +35,23 @@ sed "s|bert_sample.tar.zst|elsewhere.tar.zst|" "$TOP/recipes/bert_tiny_fp32.yaml
     .data.archive_sha256 == $data.archive_sha256 and .data.archive == "elsewhere.tar.zst"' >answer.txt || fail "not the samples of the store"
 exit_of 3 "$REPRO" run elsewhere.yaml --store empty --steps 1 -o missing.repro.tar.zst
 words
+# Written to during the run: with other bytes it ends as failed, with the same ones it does not.
+"$REPRO" data make gpt tokens -n 64 --vocab-size 2048 -q >out.txt
+for expected in 5 130; do
+    rm -f err.txt
+    "$REPRO" run gpt_tiny_fp32 ${short#--steps 1} --steps 1000000 --set data.path=tokens --set model.vocab_size=2048 \
+        --set model.padded_vocab_size=2048 --set task.eod_token=2047 --force -o written.repro.tar.zst >out.txt 2>err.txt &
+    parent=$!
+    wait_until $parent grep -q timed err.txt
+    [ $expected = 130 ] || printf X | dd of="$(find tokens -name '*.bin')" bs=1 seek=1000 conv=notrunc 2>/dev/null
+    touch tokens/*
+    kill -INT $parent
+    status=0
+    wait $parent || status=$?
+    [ $status = $expected ] || fail "status $status, expected $expected: $(cat err.txt)"
+    [ $expected = 130 ] || says "the data changed during the run"
+    exit_of 10 "$REPRO" verify written.repro.tar.zst
+done
 # another length
 "$REPRO" data make bert short --sequences 64 --seq-length 64 >out.txt
 exit_of 4 "$REPRO" run bert_tiny_fp32 $short --set data.path=short -o short.repro.tar.zst
