@@ -107,11 +107,12 @@ int rp_form_write(struct rp_buf *out, const char *id, const struct rp_form_opts 
 {
     const struct rp_form *f = rp_forms;
     char shown[72];
-    while (f->id && strcmp(f->id, id) != 0)
-        f++;
+    RP_BUF kinds = {0};
+    for (; f->id && strcmp(f->id, id) != 0; f++)
+        rp_buf_printf(&kinds, "%s%s", kinds.size ? ", " : "", f->id);
     if (!f->id)
-        return rp_fail(err, RP_USAGE, "'%s' is not a kind of launch: 'repro help launch' lists them",
-                       rp_excerpt(shown, id));
+        return rp_fail(err, RP_USAGE, "'%s' is not a kind of launch: expected one of %s ('repro help launch')",
+                       rp_excerpt(shown, id), kinds.data);
     const struct rp_embed *e = rp_embed_find(f->file);
     RP_BUG_IF(!e);
     const char *text = (const char *)e->data, *end = text + e->size;
