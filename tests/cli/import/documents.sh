@@ -21,6 +21,8 @@ exit_of 0 "$REPRO" import dlperf logs/1n2g/bert_b24_fp32_1.log -o out.json --for
 says_in '"throughput": {' out.txt
 
 exit_of 4 "$REPRO" import dlperf "$TOP/tests/common.inc"
+exit_of 4 "$REPRO" import csv "$TOP/results/epyc-2core-2026-11-27/bert_fp32.repro.tar.zst"
+says "'repro compare' and 'repro report' take a bundle as it is"
 exit_of 3 "$REPRO" import csv missing.csv
 exit_of 3 "$REPRO" import csv logs
 exit_of 2 "$REPRO" import csw x
