@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/nearest.h"
+#include "recipe/keys.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -48,17 +49,38 @@ static const struct rp_opt *find_option(const struct parser *p, const char *name
     return NULL;
 }
 
+/* Of commands whose -s sets recipe keys: what other programs have as an option is often a key. */
+static int unknown_or_key(const char *word, struct rp_err *err)
+{
+    char form[RP_KEY_FORM];
+    RP_FREE char *key = rp_strdup(word + strspn(word, "-"));
+    for (char *c = key; *c; c++)
+        *c = *c == '-' ? '_' : *c;
+    const int k = strlen(key) > 1 ? rp_key_nearest(key) : -1;
+    const char *dot = k < 0 ? NULL : strrchr(rp_key_at(k)->name, '.');
+    if (!dot || rp_edit_distance(key, dot + 1) > 1)
+        return rp_fail(err, RP_USAGE,
+                       "unknown option '%s'; --set KEY=VALUE sets any key of the recipe ('repro recipes keys')", word);
+    return rp_fail(err, RP_USAGE, "unknown option '%s'; did you mean '--set %s=VALUE' (%s)?", word, rp_key_at(k)->name,
+                   rp_key_form(form, k));
+}
+
 static int unknown_option(const struct parser *p, const char *arg, size_t n, struct rp_err *err)
 {
+    int sets = 0;
     const struct rp_opt *const tables[] = {p->own, rp_opts_common};
     RP_FREE char *word = rp_asprintf("%.*s", (int)n, arg);
     struct rp_nearest near = {.word = word + strspn(word, "-")};
     for (int t = 0; t < 2; t++)
         for (const struct rp_opt *o = tables[t]; o->name; o++)
-            if (*o->name)
+            if (*o->name) {
                 rp_nearest_try(&near, o->name);
+                sets |= strcmp(o->name, "set") == 0 && o->letter == 's';
+            }
     if (near.best)
         return rp_fail(err, RP_USAGE, "unknown option '%s'; did you mean '--%s'?", word, near.best);
+    if (sets)
+        return unknown_or_key(word, err);
     return rp_fail(err, RP_USAGE, "unknown option '%s'", word);
 }
 

@@ -135,8 +135,7 @@ static int is_close(int distance, size_t length)
     return distance <= (length < 6 ? 1 : length < 12 ? 2 : 4) && distance < (int)length;
 }
 
-/* The row whose name, or the last part of it, is nearest; -1: none is close. */
-static int nearest_key(const char *name)
+int rp_key_nearest(const char *name)
 {
     int best = 0, least = 1000;
     for (int k = 0; k < RP_KEY_COUNT; k++) {
@@ -166,7 +165,7 @@ static int nearest_section(const char *name)
 int rp_key_unknown(const char *name, struct rp_err *err)
 {
     char shown[72], form[RP_KEY_FORM];
-    int k = nearest_key(name), in = k < 0 ? nearest_section(name) : -1;
+    int k = rp_key_nearest(name), in = k < 0 ? nearest_section(name) : -1;
     rp_excerpt(shown, name);
     if (k >= 0)
         return rp_fail(err, RP_USAGE, "unknown key '%s': did you mean '%s' (%s)?", shown, table[k].name,
@@ -323,7 +322,7 @@ static int out_of_range(int key, const char *found, struct rp_err *err)
 static int parse_choice(struct rp_value *v, int key, const char *text, struct rp_err *err)
 {
     char words[120], form[RP_KEY_FORM], shown[72], *rest;
-    struct rp_nearest near = {.word = text};
+    struct rp_nearest near = {.word = strcmp(text, "gpu") == 0 ? "cuda" : text}; /* not cpu, which has its letters */
     int index = 0;
     snprintf(words, sizeof words, "%s", table[key].choices);
     for (char *word = strtok_r(words, "|", &rest); word; word = strtok_r(NULL, "|", &rest), index++) {

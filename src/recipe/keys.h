@@ -35,6 +35,8 @@ const struct rp_key *rp_key_at(int key);
 int64_t rp_key_int(const struct rp_recipe *r, int key); /* of an I row */
 int rp_key_is_later(const struct rp_recipe *r, int key); /* LATER in keys.def, of its model */
 int rp_key_find(const char *name);                      /* row, or -1 */
+/* The row whose name, or the last part of it, is nearest; -1: none is close. */
+int rp_key_nearest(const char *name);
 int rp_key_applies(const struct rp_recipe *r, int key); /* whether it is a key of the recipe's model */
 /* -1 with RP_USAGE if it is not */
 int rp_key_refuse(const struct rp_recipe *r, int key, struct rp_err *err) rp_must_check;

@@ -19,6 +19,9 @@ try launch sbatch bert_fp32
 try run a --stps 3
 try run a --plan=1
 try run a -Z
+try run a --precision bf16
+try run a --num-layers 2
+try run bert_tiny_fp32 --backend gpu
 try run a --output
 try run a --output --plan
 try run a -o
