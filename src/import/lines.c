@@ -25,8 +25,8 @@ int rp_lines_open(struct rp_lines *l, const char *path, const char *name, struct
         memcmp(begin, "\x28\xb5\x2f\xfd", sizeof begin) == 0) {
         rp_lines_fini(l);
         return rp_fail(err, RP_MALFORMED,
-                       "'%s' is compressed with zstd, not a log: 'repro compare' and 'repro report' take a bundle as it "
-                       "is, and 'zstd -d' makes a log of it otherwise",
+                       "'%s' is compressed with zstd, not a log: 'repro compare' and 'repro report' take a bundle as "
+                       "it is, and 'zstd -d' makes a log of it otherwise",
                        name);
     }
     return 0;

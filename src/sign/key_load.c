@@ -286,7 +286,8 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
                             what);
     if (form != PEM_PUBLIC)
         return rp_fail_null(err, RP_MALFORMED,
-                            "%s holds a private key; expected a public one, as 'repro key show --form pem FILE' prints it",
+                            "%s holds a private key; expected a public one, as 'repro key show --form pem FILE' prints "
+                            "it",
                             what);
     if (only_one_block(pem, size, what, err) < 0)
         return NULL;
