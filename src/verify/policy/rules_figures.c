@@ -164,11 +164,15 @@ void rp_rule_min_throughput(const struct rp_verify_state *s, struct rp_answer *a
         rp_answer(a, 0, "the run is measured in %s", t->unit);
         return;
     }
-    rp_answer(a, least >= a->rule->rate, "%.6g %s%s, at least %.6g required%s", least, unit,
+    /* a small model has any rate */
+    const int any_work = least >= a->rule->rate && !s->o->policy->rule[RP_RULE_recipes].line;
+    a->remark = any_work;
+    rp_answer(a, least >= a->rule->rate, "%.6g %s%s, at least %.6g required%s%s", least, unit,
               timed                   ? ", by the challenger's clock"
               : isnan(t->interval[0]) ? ""
                                       : ", the lower end of its interval",
-              a->rule->rate, timed ? "" : "; the signer's word");
+              a->rule->rate, timed ? "" : "; the signer's word",
+              any_work ? "; of a recipe of the signer's choice, as the policy has no rule 'recipes'" : "");
 }
 
 void rp_rule_min_efficiency_percent(const struct rp_verify_state *s, struct rp_answer *a)
