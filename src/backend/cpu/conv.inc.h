@@ -15,7 +15,11 @@
  * w mod stride), whose pixels have the same taps; a run is one tap, and taps that no pixel of the class has are not
  * computed. Since a chain ends with + (+0), its absent terms are neutral, but they count where chains end. So are terms
  * of pixels outside the image, unless a weight is infinite or NaN: where it saves enough, the grid is cut into regions
- * whose pixels have the same taps inside. The weight gradient is in conv_weights.inc.h. */
+ * whose pixels have the same taps inside.
+ *
+ * Here: the plan of a call, and tasks, which are some rows x some panels. conv_regions.inc.h divides the grid,
+ * conv_pack.inc.h packs weights, conv_gather.inc.h gathers strips, conv_runs.inc.h has those that need not be gathered.
+ * The weight gradient is in conv_weights.inc.h. */
 
 #include "backend/cpu/gemm.h"
 
@@ -152,59 +156,7 @@ RP_LANE long conv_clamp(long x, long low, long high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* A run of a strip: its place relative to the first one, and which of its k-steps, c0..c1, are wanted. */
-struct conv_piece {
-    long h, w, offset, c0, c1;
-};
-
-/* dst = that piece of the pixel whose first run starts at (h, w), `at` floats from the image's start; +0 outside the
- * image. */
-RP_LANE void conv_copy_piece(float *dst, const struct conv_job *o, const struct conv_piece *p, long h, long w, long at)
-{
-    const float *src = o->image + (at + p->offset);
-    h += p->h;
-    w += p->w;
-    if (h < 0 || h >= o->image_h) {
-        conv_zero(dst, p->c1 - p->c0);
-    } else if (w >= 0 && w + o->pixels <= o->image_w) {
-        conv_copy(dst, src + p->c0, p->c1 - p->c0);
-    } else {
-        const long a = conv_clamp(-w * o->channels, p->c0, p->c1),
-                   b = conv_clamp((o->image_w - w) * o->channels, a, p->c1);
-        conv_zero(dst, a - p->c0);
-        if (a < b)
-            conv_copy(dst + (a - p->c0), src + a, b - a);
-        conv_zero(dst + (b - p->c0), p->c1 - b);
-    }
-}
-
-/* k-steps k0..k1 of `rows` pixels from p on. */
-static void conv_gather(const struct conv_job *o, const struct conv_region *g, float *strip, struct conv_pixel p,
-                        int rows, long k0, long k1)
-{
-    const long length = o->pixels * o->channels;
-    long h[RP_GEMM_GROUP], w[RP_GEMM_GROUP], at[RP_GEMM_GROUP];
-    long run = k0 / length, run_h = run / o->runs_w, run_w = run % o->runs_w;
-    for (int r = 0; r < rows; r++, conv_advance(g, &p, 1)) {
-        h[r] = p.h * o->step + o->dh;
-        w[r] = p.w * o->step + o->dw;
-        at[r] = ((p.n * o->image_h + h[r]) * o->image_w + w[r]) * o->channels;
-    }
-    struct conv_piece piece = {.c0 = k0 - run * length};
-    for (long k = k0; k < k1; piece.c0 = 0) {
-        piece.c1 = least_of(length, piece.c0 + k1 - k);
-        piece.h = run_h * o->dh_run;
-        piece.w = run_w * o->dw_run;
-        piece.offset = (piece.h * o->image_w + piece.w) * o->channels;
-        for (int r = 0; r < rows; r++)
-            conv_copy_piece(strip + r * CONV_STRIP_LD + (k - k0), o, &piece, h[r], w[r], at[r]);
-        k += piece.c1 - piece.c0;
-        if (++run_w == o->runs_w) {
-            run_w = 0;
-            run_h++;
-        }
-    }
-}
+#include "backend/cpu/conv_gather.inc.h"
 
 /* Where the tap of a run is among the weights. */
 static long conv_tap(const struct conv_job *o, long run)
@@ -266,75 +218,7 @@ static long conv_block_end(const struct conv_job *o, const struct conv_region *g
     return n == 1 ? k + left : k + (long)conv_up((size_t)blocks_of(left, n), 16);
 }
 
-#define CONV_PACK_STEPS 64 /* k-steps packed at a time */
-
-/* Forward: rows of w are columns of B; 16 steps of a panel at a time. */
-static void conv_pack_forward(const struct conv_job *o, long k0, long k1)
-{
-    const struct rp_gemm_kernel *kernel = o->kernel;
-    const long nr = kernel->nr;
-    for (long panel = 0; panel < o->panels.count; panel++)
-        for (long k = k0; k < k1; k += 16) {
-            const long steps = least_of(16, k1 - k), cols = conv_columns(&o->panels, panel);
-            const float *src = o->w + conv_column(&o->panels, panel) * o->k + k;
-            float *dst = o->packed + (panel * o->k + k) * nr;
-            long c = 0;
-            if (steps == 16) {
-                c = cols - cols % kernel->lanes;
-                kernel->transpose(dst, src, o->k, (int)c);
-            }
-            for (; c < nr; c++)
-                for (long s = 0; s < steps; s++)
-                    dst[s * nr + c] = c < cols ? src[c * o->k + s] : 0.0f;
-        }
-}
-
-static const float *conv_gradient_row(const struct conv_job *o, long k)
-{
-    return o->w + (k % o->channels * o->taps + conv_tap(o, k / o->channels)) * o->in_c;
-}
-
-/* Gradient: the input channels of a tap are a row of B. */
-static void conv_pack_gradient(const struct conv_job *o, long k0, long k1)
-{
-    const long nr = o->kernel->nr, whole = o->panels.whole, stride = o->k * nr;
-    for (long k = k0; k < k1; k++) {
-        const float *src = conv_gradient_row(o, k), *soon = k + 4 < k1 ? conv_gradient_row(o, k + 4) : src;
-        float *dst = o->packed + k * nr;
-        o->kernel->copy_row(dst, stride, src, soon, (int)whole);
-        for (long panel = whole; panel < o->panels.count; panel++) {
-            const long cols = conv_columns(&o->panels, panel);
-            conv_copy(dst + panel * stride, src + conv_column(&o->panels, panel), cols);
-            conv_zero(dst + panel * stride + cols, nr - cols);
-        }
-    }
-}
-
-/* Whether a packed weight is infinite or NaN: 0 times it is NaN, whatever else is added. */
-static void conv_watch(const struct conv_job *o, long k0, long k1)
-{
-    vf s = vset1(0.0f);
-    float lane[W], all = 0;
-    for (long panel = 0; panel < o->panels.count; panel++)
-        for (long i = k0 * o->kernel->nr; i < k1 * o->kernel->nr; i += W)
-            s = vfma(vload(o->packed + panel * o->k * o->kernel->nr + i), vset1(0.0f), s);
-    vstore(lane, s);
-    for (int i = 0; i < W; i++)
-        all += lane[i];
-    if (all != 0)
-        atomic_store(o->is_spoiled, 1);
-}
-
-static void conv_pack_part(void *arg, int part, int thread)
-{
-    const struct conv_job *o = arg;
-    const long k0 = (long)part * CONV_PACK_STEPS, k1 = least_of(o->k, k0 + CONV_PACK_STEPS);
-    (void)thread;
-    (o->is_gradient ? conv_pack_gradient : conv_pack_forward)(o, k0, k1);
-    if (o->regions > 1)
-        conv_watch(o, k0, k1);
-}
-
+#include "backend/cpu/conv_pack.inc.h"
 #include "backend/cpu/conv_runs.inc.h"
 
 struct conv_worker {
