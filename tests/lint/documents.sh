@@ -10,7 +10,7 @@ for command in $("$REPRO" help --json | jq -r '.commands[].name' | cut -d' ' -f1
     grep -qwE "repro[ \`]+$command|\`$command" README.md || { echo "README.md does not mention the command '$command'" && bad=1; }
 done
 while read -r _ target; do
-    grep -qE "^$target:|^\.PHONY:.* $target( |\$)" Makefile || { echo "the documents say 'make $target', which does not exist" && bad=1; }
+    grep -qE "^$target:|^\.PHONY:.* $target( |\$)" Makefile env/goals.mk || { echo "the documents say 'make $target', which does not exist" && bad=1; }
 done < <(grep -ohE '\bmake [a-z-]+' README.md src/README.md | sort -u)
 awk -F'|' '
     function bad(what) { print "README.md:" FNR ": " what; failed = 1 }
