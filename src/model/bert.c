@@ -293,12 +293,23 @@ static const rp_stored *layer_forward(struct bert *m, const struct bert_input *i
     return a->norm2.y;
 }
 
+static struct rp_linear mlm_layer(const struct bert *m)
+{
+    return (struct rp_linear){.w = m->mlm_w, .b = m->mlm_b, .rows = m->slots, .in = m->hidden, .out = m->hidden};
+}
+
+static struct rp_linear pool_layer(const struct bert *m)
+{
+    return (struct rp_linear){.w = m->pool_w, .b = m->pool_b, .rows = m->batch, .in = m->hidden, .out = m->hidden};
+}
+
 static void masked_lm(struct bert *m, const struct bert_input *in, const rp_stored *x)
 {
     struct rp_dev *dev = m->net.dev;
+    const struct rp_linear l = mlm_layer(m);
     int n = m->slots, h = m->hidden;
     dev->op->gather_rows(dev, m->h, x, in->masked, n, h);
-    rp_linear_forward(dev, m->tu, m->h, m->mlm_w, m->mlm_b, n, h, h, 0);
+    rp_linear_forward(&m->net, &l, m->tu, m->h);
     rp_nn_gelu_forward(dev, m->act, m->mlm_norm.kept, m->tu, n, h);
     rp_nn_norm_forward(&m->net, &m->mlm_norm, NULL);
     rp_nn_classifier_forward(&m->net, &m->mlm, &m->net.loss[0], m->mlm_norm.y, in->labels, in->coef);
@@ -307,8 +318,9 @@ static void masked_lm(struct bert *m, const struct bert_input *in, const rp_stor
 static void next_sentence(struct bert *m, const struct bert_input *in, const rp_stored *x)
 {
     struct rp_dev *dev = m->net.dev;
+    const struct rp_linear l = pool_layer(m);
     dev->op->gather_rows(dev, m->cls, x, in->cls, m->batch, m->hidden);
-    rp_linear_forward(dev, m->pool, m->cls, m->pool_w, m->pool_b, m->batch, m->hidden, m->hidden, 0);
+    rp_linear_forward(&m->net, &l, m->pool, m->cls);
     dev->op->tanh_forward(dev, m->pool, m->pool, m->batch, m->hidden);
     rp_nn_classifier_forward(&m->net, &m->nsp, &m->net.loss[1], m->pool, in->nsp_labels, in->nsp_coef);
 }
@@ -332,26 +344,24 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 
 static void masked_lm_backward(struct bert *m)
 {
-    const struct rp_net *net = &m->net;
-    struct rp_dev *dev = net->dev;
-    int n = m->slots, h = m->hidden;
+    const struct rp_linear l = mlm_layer(m);
     rp_stored *dt = m->mlm_norm.y; /* last read for the decoder's weight gradient */
     rp_nn_classifier_backward(&m->net, &m->mlm, dt, dt);
     rp_nn_norm_backward(&m->net, &m->mlm_norm, dt, NULL, NULL);
-    rp_nn_gelu_backward(dev, m->act, dt, rp_net_vector_grad(net, m->mlm_b), dt, m->tu, n, h, net->work);
-    rp_linear_wgrad(dev, rp_net_grad(net, m->mlm_w), dt, m->h, n, h, h, 0);
-    rp_linear_dgrad(dev, m->h, dt, m->mlm_w, NULL, n, h, h, 0);
+    rp_nn_gelu_backward(&m->net, m->act, dt, m->mlm_b, m->tu, m->slots, m->hidden);
+    rp_linear_wgrad(&m->net, &l, dt, m->h);
+    rp_linear_dgrad(&m->net, &l, m->h, dt, NULL);
 }
 
 static void next_sentence_backward(struct bert *m)
 {
-    const struct rp_net *net = &m->net;
-    struct rp_dev *dev = net->dev;
-    int n = m->batch, h = m->hidden;
-    rp_nn_classifier_backward(&m->net, &m->nsp, m->dpool, m->pool);
-    dev->op->tanh_backward(dev, m->dpool, rp_net_vector_grad(net, m->pool_b), m->dpool, m->pool, n, h, net->work);
-    rp_linear_wgrad(dev, rp_net_grad(net, m->pool_w), m->dpool, m->cls, n, h, h, 0);
-    rp_linear_dgrad(dev, m->cls, m->dpool, m->pool_w, NULL, n, h, h, 0);
+    struct rp_net *net = &m->net;
+    const struct rp_linear l = pool_layer(m);
+    rp_nn_classifier_backward(net, &m->nsp, m->dpool, m->pool);
+    net->dev->op->tanh_backward(net->dev, m->dpool, rp_net_vector_grad(net, m->pool_b), m->dpool, m->pool, m->batch,
+                                m->hidden, net->work);
+    rp_linear_wgrad(net, &l, m->dpool, m->cls);
+    rp_linear_dgrad(net, &l, m->cls, m->dpool, NULL);
 }
 
 /* x [R, H]: the layer's input. Leaves its gradient in m->dy. */
@@ -365,7 +375,9 @@ static int layer_backward(struct bert *m, const struct bert_input *in, int l, co
     if (rp_net_alive(&m->net, err) < 0)
         return -1;
     rp_nn_norm_backward(&m->net, &a->norm1, m->dy, dx, rp_net_vector_grad(&m->net, a->attention.out_b));
-    rp_nn_attention_backward(&m->net, &a->attention, &at, m->dy, m->dy, dx, x, a->norm1.kept, a->mlp.u);
+    rp_nn_attention_backward(&m->net, &a->attention, &at,
+                             &(struct rp_nn_attention_grad){.dx = m->dy, .add = m->dy, .dy = dx, .x = x,
+                                                            .dctx = a->norm1.kept, .dqkv = a->mlp.u});
     rp_net_gradients_ready(&m->net, l + 1);
     return rp_net_alive(&m->net, err);
 }

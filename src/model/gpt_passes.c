@@ -69,17 +69,18 @@ static void head_block_forward(struct rp_gpt *m, const struct rp_gpt_input *in, 
 {
     struct rp_dev *dev = m->net.dev;
     const int h = m->hidden, v = m->words;
+    const struct rp_linear head = {.w = m->word, .rows = n, .in = h, .out = v};
     rp_stored *y = rp_stored_at(dev, m->y, (long)i * h);
     float *g = rp_net_grad(&m->net, m->word);
     const struct rp_gemm wgrad = {.ta = 1, .m = v, .n = h, .k = n, .segment = RP_SEGMENT_WGRAD, .a = m->logits,
                                   .lda = v, .b = y, .ldb = h, .c32 = g, .ldc = h, .add32 = i ? g : NULL, .ldadd = h};
-    rp_linear_forward(dev, m->logits, y, m->word, NULL, n, h, v, 0);
+    rp_linear_forward(&m->net, &head, m->logits, y);
     rp_nn_loss(&m->net, &m->xent, m->loss + i, m->logits, in->labels + i, in->coef + i, n, v);
     rp_net_watch_gradient(&m->net, m->logits, (size_t)n * (size_t)v);
     if (m->net.overflowed)
         return;
     dev->op->gemm(dev, &wgrad);
-    rp_linear_dgrad_parts(&m->net, y, m->logits, m->word, NULL, n, h, v, 0, 1);
+    rp_linear_dgrad_parts(&m->net, &head, y, m->logits, NULL, 1);
 }
 
 static void copy_rows(const struct rp_gpt *m, rp_stored *to, const rp_stored *from)
@@ -204,7 +205,9 @@ static int layer_backward(struct rp_gpt *m, int l, struct rp_err *err)
     if (rp_net_alive(&m->net, err) < 0)
         return -1;
     apply_norm(m, &a->norm1);
-    rp_nn_attention_backward(&m->net, &a->attention, &at, m->y, NULL, m->dt, m->y, a->mlp.g, a->mlp.u);
+    rp_nn_attention_backward(
+        &m->net, &a->attention, &at,
+        &(struct rp_nn_attention_grad){.dx = m->y, .dy = m->dt, .x = m->y, .dctx = a->mlp.g, .dqkv = a->mlp.u});
     norm_backward(m, &a->norm1, l > m->from ? rp_net_vector_grad(&m->net, m->layer[l - 1].mlp.down_b) : NULL, 0);
     rp_net_gradients_ready(&m->net, l + 1);
     return rp_net_alive(&m->net, err);

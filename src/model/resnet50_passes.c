@@ -81,13 +81,20 @@ static void squared_weights(struct rp_resnet *m)
     dev->op->weighted_sum(dev, m->net.loss + 1, chunk, m->half, 1);
 }
 
+static struct rp_linear fc_layer(const struct rp_resnet *m, const struct rp_conv *last)
+{
+    return (struct rp_linear){.w = m->fc_w, .b = m->fc_b, .rows = (int)m->net.batch, .in = last->out_c,
+                              .out = m->classes};
+}
+
 static void classify(struct rp_resnet *m, const struct rp_resnet_input *in, const struct rp_conv *last,
                      const rp_stored *x)
 {
     struct rp_dev *dev = m->net.dev;
+    const struct rp_linear fc = fc_layer(m, last);
     const int b = (int)m->net.batch, f = last->out_c, n = m->classes;
     dev->op->avgpool_forward(dev, m->features, x, b, last->out_h * last->out_w, f);
-    rp_linear_forward(dev, m->logits, m->features, m->fc_w, m->fc_b, b, f, n, 0);
+    rp_linear_forward(&m->net, &fc, m->logits, m->features);
     dev->op->argmax_rows(dev, m->best, m->logits, n, b, n);
     if (m->smoothing > 0)
         dev->op->softmax_xent_smoothed(dev, m->loss, m->logits, n, in->label, in->coef, m->net.loss_scale, b, n,
@@ -220,14 +227,15 @@ int rp_resnet_backward(struct rp_net *net, const struct rp_input *input, struct 
     struct rp_resnet *m = (struct rp_resnet *)net;
     struct rp_dev *dev = net->dev;
     const struct rp_conv *last = &m->block[m->all - 1].conv[2].c;
+    const struct rp_linear fc = fc_layer(m, last);
     const int b = (int)net->batch, f = last->out_c, n = m->classes;
     rp_stored *grad = m->grad;
     rp_net_watch_gradient(net, m->logits, (size_t)b * (size_t)n);
     if (rp_net_alive(net, err) < 0)
         return -1;
     dev->op->colsum(dev, rp_net_vector_grad(net, m->fc_b), m->logits, b, n, net->work);
-    rp_linear_wgrad(dev, rp_net_grad(net, m->fc_w), m->logits, m->features, b, f, n, 0);
-    rp_linear_dgrad(dev, m->features, m->logits, m->fc_w, NULL, b, f, n, 0);
+    rp_linear_wgrad(net, &fc, m->logits, m->features);
+    rp_linear_dgrad(net, &fc, m->features, m->logits, NULL);
     dev->op->avgpool_backward(dev, grad, m->features, b, last->out_h * last->out_w, f);
     rp_net_gradients_ready(net, m->all + 1);
     for (int i = m->all - 1; i >= 0; i--) {

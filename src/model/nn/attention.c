@@ -35,34 +35,50 @@ void rp_nn_attention_declare(struct rp_net *m, struct rp_nn_attention *a, const 
     rp_net_use(m, u);
 }
 
+/* The projection from x, whose columns `out` ranks divide, and that to y, whose `in` they divide. */
+static struct rp_linear qkv_layer(const struct rp_net *m, const struct rp_nn_attention *a,
+                                  const struct rp_attention *at)
+{
+    const int h = at->heads * at->head_dim;
+    return (struct rp_linear){.w = a->qkv_w, .b = a->qkv_b, .rows = at->batch * at->seq, .in = h * rp_net_ranks(m),
+                              .out = 3 * h, .in_first = a->in_first};
+}
+
+static struct rp_linear out_layer(const struct rp_net *m, const struct rp_nn_attention *a,
+                                  const struct rp_attention *at)
+{
+    const int h = at->heads * at->head_dim;
+    return (struct rp_linear){.w = a->out_w, .b = a->out_b, .rows = at->batch * at->seq, .in = h,
+                              .out = h * rp_net_ranks(m), .in_first = a->in_first};
+}
+
 void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
                              const rp_stored *x)
 {
-    const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
+    const struct rp_linear qkv = qkv_layer(m, a, at);
     if (x)
-        rp_linear_forward(m->dev, a->qkv, x, a->qkv_w, a->qkv_b, rows, hidden, 3 * h, a->in_first);
+        rp_linear_forward(m, &qkv, a->qkv, x);
     m->dev->op->attention_forward(m->dev, a->ctx, a->row_max, a->row_inv, a->mask, a->qkv, at);
 }
 
 void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
                              rp_stored *y, const rp_stored *x)
 {
-    const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
+    const struct rp_linear out = out_layer(m, a, at);
     rp_nn_attention_context(m, a, at, x);
-    rp_linear_forward_parts(m, y, a->ctx, a->out_w, a->out_b, rows, h, hidden, a->in_first);
+    rp_linear_forward_parts(m, &out, y, a->ctx);
 }
 
 void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
-                              rp_stored *dx, const rp_stored *add, const rp_stored *dy, const rp_stored *x,
-                              rp_stored *dctx, rp_stored *dqkv)
+                              const struct rp_nn_attention_grad *to)
 {
-    const int rows = at->batch * at->seq, h = at->heads * at->head_dim, hidden = h * rp_net_ranks(m);
-    rp_linear_wgrad(m->dev, rp_net_grad(m, a->out_w), dy, a->ctx, rows, h, hidden, a->in_first);
-    rp_linear_dgrad(m->dev, dctx, dy, a->out_w, NULL, rows, h, hidden, a->in_first);
-    const struct rp_attention_grad g = {.a = at, .d_o = dctx, .qkv = a->qkv, .o = a->ctx, .row_max = a->row_max,
-                                        .row_inv = a->row_inv, .mask = a->mask, .dqkv = dqkv,
+    const struct rp_linear qkv = qkv_layer(m, a, at), out = out_layer(m, a, at);
+    rp_linear_wgrad(m, &out, to->dy, a->ctx);
+    rp_linear_dgrad(m, &out, to->dctx, to->dy, NULL);
+    const struct rp_attention_grad g = {.a = at, .d_o = to->dctx, .qkv = a->qkv, .o = a->ctx, .row_max = a->row_max,
+                                        .row_inv = a->row_inv, .mask = a->mask, .dqkv = to->dqkv,
                                         .dbias = rp_net_vector_grad(m, a->qkv_b), .work = m->work};
     m->dev->op->attention_backward(m->dev, &g);
-    rp_linear_wgrad(m->dev, rp_net_grad(m, a->qkv_w), dqkv, x, rows, hidden, 3 * h, a->in_first);
-    rp_linear_dgrad_parts(m, dx, dqkv, a->qkv_w, add, rows, hidden, 3 * h, a->in_first, 3);
+    rp_linear_wgrad(m, &qkv, to->dqkv, to->x);
+    rp_linear_dgrad_parts(m, &qkv, to->dx, to->dqkv, to->add, 3);
 }

@@ -28,8 +28,12 @@ void rp_nn_attention_context(struct rp_net *m, const struct rp_nn_attention *a, 
                              const rp_stored *x);
 void rp_nn_attention_forward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
                              rp_stored *y, const rp_stored *x);
-/* dx = gradient of x + add. dctx [R, H/t] and dqkv [R, 3H/t] are scratch; the caller, which computed dy, computes the
- * gradient of out_b. add may be NULL or dx itself; dx may be x. */
+/* dx = gradient of x + add, by dy, that of y. The caller, which computed dy, computes the gradient of out_b. */
+struct rp_nn_attention_grad {
+    rp_stored *dx;           /* [R, H]; may be x */
+    const rp_stored *add;    /* [R, H]; NULL: none; may be dx */
+    const rp_stored *dy, *x; /* [R, H] */
+    rp_stored *dctx, *dqkv;  /* scratch: [R, H/t], [R, 3H/t] */
+};
 void rp_nn_attention_backward(struct rp_net *m, const struct rp_nn_attention *a, const struct rp_attention *at,
-                              rp_stored *dx, const rp_stored *add, const rp_stored *dy, const rp_stored *x,
-                              rp_stored *dctx, rp_stored *dqkv);
+                              const struct rp_nn_attention_grad *to);

@@ -18,10 +18,16 @@ void rp_nn_classifier_declare(struct rp_net *m, struct rp_nn_classifier *c, cons
     rp_net_use_rows(m, RP_OP_weighted_sum, c->rows, 1);
 }
 
+static struct rp_linear layer_of(const struct rp_nn_classifier *c)
+{
+    return (struct rp_linear){.w = c->w, .b = c->b, .rows = c->rows, .in = c->width, .out = c->classes};
+}
+
 void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c, float *sum, const rp_stored *x,
                               const int32_t *labels, const float *coef)
 {
-    rp_linear_forward(m->dev, c->logits, x, c->w, c->b, c->rows, c->width, c->classes, 0);
+    const struct rp_linear l = layer_of(c);
+    rp_linear_forward(m, &l, c->logits, x);
     m->dev->op->softmax_xent(m->dev, c->loss, c->logits, c->classes, labels, coef, m->loss_scale, c->rows, c->classes,
                              1);
     m->dev->op->weighted_sum(m->dev, sum, c->loss, coef, c->rows);
@@ -29,8 +35,9 @@ void rp_nn_classifier_forward(struct rp_net *m, const struct rp_nn_classifier *c
 
 void rp_nn_classifier_backward(struct rp_net *m, const struct rp_nn_classifier *c, rp_stored *dx, const rp_stored *x)
 {
+    const struct rp_linear l = layer_of(c);
     if (c->b)
         m->dev->op->colsum(m->dev, rp_net_vector_grad(m, c->b), c->logits, c->rows, c->classes, m->work);
-    rp_linear_wgrad(m->dev, rp_net_grad(m, c->w), c->logits, x, c->rows, c->width, c->classes, 0);
-    rp_linear_dgrad(m->dev, dx, c->logits, c->w, NULL, c->rows, c->width, c->classes, 0);
+    rp_linear_wgrad(m, &l, c->logits, x);
+    rp_linear_dgrad(m, &l, dx, c->logits, NULL);
 }

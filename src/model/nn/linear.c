@@ -246,16 +246,15 @@ void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int p
     rp_net_use_rows(m, RP_OP_round_stored, rows, width);
 }
 
-void rp_linear_forward_parts(struct rp_net *m, rp_stored *y, const rp_stored *x, const rp_stored *w, const float *b,
-                             int rows, int in, int out, int in_first)
+void rp_linear_forward_parts(struct rp_net *m, const struct rp_linear *l, rp_stored *y, const rp_stored *x)
 {
-    struct rp_gemm g = rp_linear_forward_gemm(y, x, w, b, rows, in, out, in_first);
+    struct rp_gemm g = rp_linear_forward_gemm(l, y, x);
     compute_product(m, &g, 1);
 }
 
-void rp_linear_dgrad_parts(struct rp_net *m, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
-                           const rp_stored *add, int rows, int in, int out, int in_first, int pieces)
+void rp_linear_dgrad_parts(struct rp_net *m, const struct rp_linear *l, rp_stored *dx, const rp_stored *dy,
+                           const rp_stored *add, int pieces)
 {
-    struct rp_gemm g = rp_linear_dgrad_gemm(dx, dy, w, add, rows, in, out, in_first);
+    struct rp_gemm g = rp_linear_dgrad_gemm(l, dx, dy, add);
     compute_product(m, &g, pieces);
 }

@@ -25,54 +25,60 @@ static inline void rp_linear_use(struct rp_net *m, int rows, int in, int out, in
                                      .depth = rows, .segment = RP_SEGMENT_WGRAD});
 }
 
-static inline struct rp_gemm rp_linear_forward_gemm(rp_stored *y, const rp_stored *x, const rp_stored *w,
-                                                    const float *b, int rows, int in, int out, int in_first)
+/* A layer and the number of rows that it is applied to. */
+struct rp_linear {
+    const rp_stored *w; /* [out, in]; in_first: [in, out] */
+    const float *b;     /* [out]; NULL: none */
+    int rows, in, out, in_first;
+};
+
+static inline struct rp_gemm rp_linear_forward_gemm(const struct rp_linear *l, rp_stored *y, const rp_stored *x)
 {
-    return (struct rp_gemm){.tb = !in_first, .m = rows, .n = out, .k = in, .segment = rp_segment(in), .a = x, .lda = in,
-                            .b = w, .ldb = in_first ? out : in, .c = y, .ldc = out, .bias = b};
+    return (struct rp_gemm){.tb = !l->in_first, .m = l->rows, .n = l->out, .k = l->in, .segment = rp_segment(l->in),
+                            .a = x, .lda = l->in, .b = l->w, .ldb = l->in_first ? l->out : l->in, .c = y,
+                            .ldc = l->out, .bias = l->b};
 }
 
 /* y [rows, out] = x [rows, in] w^T + b */
-static inline void rp_linear_forward(struct rp_dev *dev, rp_stored *y, const rp_stored *x, const rp_stored *w,
-                                     const float *b, int rows, int in, int out, int in_first)
+static inline void rp_linear_forward(struct rp_net *m, const struct rp_linear *l, rp_stored *y, const rp_stored *x)
 {
-    struct rp_gemm g = rp_linear_forward_gemm(y, x, w, b, rows, in, out, in_first);
-    dev->op->gemm(dev, &g);
+    struct rp_gemm g = rp_linear_forward_gemm(l, y, x);
+    m->dev->op->gemm(m->dev, &g);
 }
 
-static inline struct rp_gemm rp_linear_dgrad_gemm(rp_stored *dx, const rp_stored *dy, const rp_stored *w,
-                                                  const rp_stored *add, int rows, int in, int out, int in_first)
+static inline struct rp_gemm rp_linear_dgrad_gemm(const struct rp_linear *l, rp_stored *dx, const rp_stored *dy,
+                                                  const rp_stored *add)
 {
-    return (struct rp_gemm){.tb = in_first, .m = rows, .n = in, .k = out, .segment = rp_segment(out), .a = dy,
-                            .lda = out, .b = w, .ldb = in_first ? out : in, .c = dx, .ldc = in, .add = add,
-                            .ldadd = in};
+    return (struct rp_gemm){.tb = l->in_first, .m = l->rows, .n = l->in, .k = l->out, .segment = rp_segment(l->out),
+                            .a = dy, .lda = l->out, .b = l->w, .ldb = l->in_first ? l->out : l->in, .c = dx,
+                            .ldc = l->in, .add = add, .ldadd = l->in};
 }
 
 /* dx [rows, in] = dy [rows, out] w + add; add [rows, in] may be NULL or dx itself */
-static inline void rp_linear_dgrad(struct rp_dev *dev, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
-                                   const rp_stored *add, int rows, int in, int out, int in_first)
+static inline void rp_linear_dgrad(struct rp_net *m, const struct rp_linear *l, rp_stored *dx, const rp_stored *dy,
+                                   const rp_stored *add)
 {
-    struct rp_gemm g = rp_linear_dgrad_gemm(dx, dy, w, add, rows, in, out, in_first);
-    dev->op->gemm(dev, &g);
+    struct rp_gemm g = rp_linear_dgrad_gemm(l, dx, dy, add);
+    m->dev->op->gemm(m->dev, &g);
 }
 
-/* dw [out, in] = dy^T x, or dw [in, out] = x^T dy */
-static inline void rp_linear_wgrad(struct rp_dev *dev, float *dw, const rp_stored *dy, const rp_stored *x, int rows,
-                                   int in, int out, int in_first)
+/* The gradient of w: dy^T x [out, in], or x^T dy [in, out] */
+static inline void rp_linear_wgrad(struct rp_net *m, const struct rp_linear *l, const rp_stored *dy,
+                                   const rp_stored *x)
 {
-    struct rp_gemm g = {.ta = 1, .m = out, .n = in, .k = rows, .segment = RP_SEGMENT_WGRAD, .a = dy, .lda = out, .b = x,
-                        .ldb = in, .c32 = dw, .ldc = in};
-    struct rp_gemm t = {.ta = 1, .m = in, .n = out, .k = rows, .segment = RP_SEGMENT_WGRAD, .a = x, .lda = in, .b = dy,
-                        .ldb = out, .c32 = dw, .ldc = out};
-    dev->op->gemm(dev, in_first ? &t : &g);
+    float *dw = rp_net_grad(m, l->w);
+    struct rp_gemm g = {.ta = 1, .m = l->out, .n = l->in, .k = l->rows, .segment = RP_SEGMENT_WGRAD, .a = dy,
+                        .lda = l->out, .b = x, .ldb = l->in, .c32 = dw, .ldc = l->in};
+    struct rp_gemm t = {.ta = 1, .m = l->in, .n = l->out, .k = l->rows, .segment = RP_SEGMENT_WGRAD, .a = x,
+                        .lda = l->in, .b = dy, .ldb = l->out, .c32 = dw, .ldc = l->out};
+    m->dev->op->gemm(m->dev, l->in_first ? &t : &g);
 }
 
 /* For declare(): a product [rows, width] over `depth` that is divided. */
 void rp_linear_use_parts(struct rp_net *m, int rows, int width, int depth, int pieces);
 /* As rp_linear_forward(), `in` divided. */
-void rp_linear_forward_parts(struct rp_net *m, rp_stored *y, const rp_stored *x, const rp_stored *w, const float *b,
-                             int rows, int in, int out, int in_first);
+void rp_linear_forward_parts(struct rp_net *m, const struct rp_linear *l, rp_stored *y, const rp_stored *x);
 /* As rp_linear_dgrad(), `out` divided. pieces: w is several matrices side by side, and a part is the same share of
  * each; needs in_first. */
-void rp_linear_dgrad_parts(struct rp_net *m, rp_stored *dx, const rp_stored *dy, const rp_stored *w,
-                           const rp_stored *add, int rows, int in, int out, int in_first, int pieces);
+void rp_linear_dgrad_parts(struct rp_net *m, const struct rp_linear *l, rp_stored *dx, const rp_stored *dy,
+                           const rp_stored *add, int pieces);

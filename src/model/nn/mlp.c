@@ -17,13 +17,14 @@ void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g
         dev->op->gelu_forward(dev, g, u, rows, width);
 }
 
-void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, rp_stored *du, float *dbias, const rp_stored *dg,
-                         const rp_stored *u, int rows, int width, float *work)
+void rp_nn_gelu_backward(struct rp_net *m, enum rp_activation act, rp_stored *du, const float *b, const rp_stored *u,
+                         int rows, int width)
 {
+    float *db = rp_net_vector_grad(m, b);
     if (act == RP_ACTIVATION_gelu_tanh)
-        dev->op->gelu_tanh_backward(dev, du, dbias, dg, u, rows, width, work);
+        m->dev->op->gelu_tanh_backward(m->dev, du, db, du, u, rows, width, m->work);
     else
-        dev->op->gelu_backward(dev, du, dbias, dg, u, rows, width, work);
+        m->dev->op->gelu_backward(m->dev, du, db, du, u, rows, width, m->work);
 }
 
 void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidden, int inner, size_t room, int layer)
@@ -48,6 +49,18 @@ void rp_nn_mlp_declare(struct rp_net *m, struct rp_nn_mlp *a, int rows, int hidd
     rp_nn_gelu_use(m, a->act, rows, own);
 }
 
+static struct rp_linear up_layer(const struct rp_nn_mlp *a)
+{
+    return (struct rp_linear){.w = a->up_w, .b = a->up_b, .rows = a->rows, .in = a->hidden, .out = a->inner,
+                              .in_first = a->in_first};
+}
+
+static struct rp_linear down_layer(const struct rp_nn_mlp *a)
+{
+    return (struct rp_linear){.w = a->down_w, .b = a->down_b, .rows = a->rows, .in = a->inner, .out = a->hidden,
+                              .in_first = a->in_first};
+}
+
 void rp_nn_mlp_activate(struct rp_net *m, const struct rp_nn_mlp *a)
 {
     rp_nn_gelu_forward(m->dev, a->act, a->g, a->u, a->rows, a->inner);
@@ -55,23 +68,26 @@ void rp_nn_mlp_activate(struct rp_net *m, const struct rp_nn_mlp *a)
 
 void rp_nn_mlp_inner(struct rp_net *m, const struct rp_nn_mlp *a, const rp_stored *x)
 {
-    rp_linear_forward(m->dev, a->u, x, a->up_w, a->up_b, a->rows, a->hidden, a->inner, a->in_first);
+    const struct rp_linear up = up_layer(a);
+    rp_linear_forward(m, &up, a->u, x);
     rp_nn_mlp_activate(m, a);
 }
 
 void rp_nn_mlp_forward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *y, const rp_stored *x)
 {
+    const struct rp_linear down = down_layer(a);
     rp_nn_mlp_inner(m, a, x);
-    rp_linear_forward_parts(m, y, a->g, a->down_w, a->down_b, a->rows, a->inner, a->hidden, a->in_first);
+    rp_linear_forward_parts(m, &down, y, a->g);
 }
 
 void rp_nn_mlp_backward(struct rp_net *m, const struct rp_nn_mlp *a, rp_stored *dx, const rp_stored *add,
                         const rp_stored *dy, const rp_stored *x)
 {
+    const struct rp_linear up = up_layer(a), down = down_layer(a);
     rp_stored *du = a->g;
-    rp_linear_wgrad(m->dev, rp_net_grad(m, a->down_w), dy, a->g, a->rows, a->inner, a->hidden, a->in_first);
-    rp_linear_dgrad(m->dev, du, dy, a->down_w, NULL, a->rows, a->inner, a->hidden, a->in_first);
-    rp_nn_gelu_backward(m->dev, a->act, du, rp_net_vector_grad(m, a->up_b), du, a->u, a->rows, a->inner, m->work);
-    rp_linear_wgrad(m->dev, rp_net_grad(m, a->up_w), du, x, a->rows, a->hidden, a->inner, a->in_first);
-    rp_linear_dgrad_parts(m, dx, du, a->up_w, add, a->rows, a->hidden, a->inner, a->in_first, 1);
+    rp_linear_wgrad(m, &down, dy, a->g);
+    rp_linear_dgrad(m, &down, du, dy, NULL);
+    rp_nn_gelu_backward(m, a->act, du, a->up_b, a->u, a->rows, a->inner);
+    rp_linear_wgrad(m, &up, du, x);
+    rp_linear_dgrad_parts(m, &up, dx, du, add, 1);
 }

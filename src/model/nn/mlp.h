@@ -23,8 +23,9 @@ struct rp_nn_mlp {
 void rp_nn_gelu_use(struct rp_net *m, enum rp_activation act, long rows, long width);
 void rp_nn_gelu_forward(struct rp_dev *dev, enum rp_activation act, rp_stored *g, const rp_stored *u, int rows,
                         int width);
-void rp_nn_gelu_backward(struct rp_dev *dev, enum rp_activation act, rp_stored *du, float *dbias, const rp_stored *dg,
-                         const rp_stored *u, int rows, int width, float *work);
+/* du: the gradient of g, which becomes that of u; b: the bias in u, whose gradient is added up. */
+void rp_nn_gelu_backward(struct rp_net *m, enum rp_activation act, rp_stored *du, const float *b, const rp_stored *u,
+                         int rows, int width);
 
 /* a: complete except for pointers and sizes. Activations of layer `layer` (from 1). inner: of all ranks; room: least
  * elements of u, for what overwrites it; g has at least [R, H/t]. */

@@ -97,12 +97,18 @@ static int prepare(const struct rp_net *net, struct rp_input *input, void *const
     return 0;
 }
 
+static struct rp_linear hidden_layer(const struct mlp *m)
+{
+    return (struct rp_linear){.w = m->w, .b = m->b, .rows = m->batch, .in = m->pixels, .out = m->hidden};
+}
+
 static int forward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
 {
     struct mlp *m = (struct mlp *)net;
     const struct mlp_input *in = (const struct mlp_input *)input;
+    const struct rp_linear hidden = hidden_layer(m);
     net->dev->op->round_stored(net->dev, m->x, in->x, NULL, (size_t)m->batch * (size_t)m->pixels);
-    rp_linear_forward(net->dev, m->u, m->x, m->w, m->b, m->batch, m->pixels, m->hidden, 0);
+    rp_linear_forward(net, &hidden, m->u, m->x);
     net->dev->op->gelu_forward(net->dev, m->g, m->u, m->batch, m->hidden);
     rp_nn_classifier_forward(net, &m->head, net->loss, m->g, in->labels, in->coef);
     return rp_net_alive(net, err);
@@ -111,11 +117,12 @@ static int forward(struct rp_net *net, const struct rp_input *input, struct rp_e
 static int backward(struct rp_net *net, const struct rp_input *input, struct rp_err *err)
 {
     struct mlp *m = (struct mlp *)net;
+    const struct rp_linear hidden = hidden_layer(m);
     (void)input;
     rp_nn_classifier_backward(net, &m->head, m->dg, m->g);
     net->dev->op->gelu_backward(net->dev, m->dg, rp_net_vector_grad(net, m->b), m->dg, m->u, m->batch, m->hidden,
                                 net->work);
-    rp_linear_wgrad(net->dev, rp_net_grad(net, m->w), m->dg, m->x, m->batch, m->pixels, m->hidden, 0);
+    rp_linear_wgrad(net, &hidden, m->dg, m->x);
     return rp_net_alive(net, err);
 }
 
