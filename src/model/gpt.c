@@ -74,24 +74,31 @@ static void declare_layer(struct rp_net *net, struct rp_gpt_layer *a, int l)
     BIAS(&a->mlp.down_b, H "mlp.c_proj.bias", h, AT);
 }
 
-/* layer: in forward order, which the last norm follows as one more; p: of the branch before */
-static void declare_norm(struct rp_net *net, struct rp_gpt_norm *n, double p, const char *name, const char *mean,
-                         const char *rstd, const char *mask, int layer, int shared, int share_mask)
+struct norm_names {
+    const char *kept, *mean, *rstd, *mask;
+};
+#define NORM_NAMES(of) {of ", normalised", of " mean", of " rstd", of " mask"}
+
+/* layer: in forward order, which the last norm follows as one more. shared, share_mask: by all layers. */
+static void declare_norm(struct rp_net *net, struct rp_gpt_norm *n, const struct norm_names *name, int layer,
+                         int shared, int share_mask)
 {
-    const int l = layer <= ((const struct rp_gpt *)net)->layers ? layer : 0;
     const struct rp_gpt *m = (const struct rp_gpt *)net;
-    ACT(&n->kept, name, m->rows, m->hidden, .layer = l, .stage = layer, .shared = shared,
+    const int l = layer <= m->layers ? layer : 0;
+    ACT(&n->kept, name->kept, m->rows, m->hidden, .layer = l, .stage = layer, .shared = shared,
         .made_by = "gemm or residual_layernorm_forward");
     if (net->is_mixed)
-        NUMBERS(&n->mean, mean, m->rows, .layer = l, .stage = layer, .shared = shared);
-    NUMBERS(&n->rstd, rstd, m->rows, .layer = l, .stage = layer, .shared = shared);
-    if (p > 0 && n->site >= 0)
-        ADD(RP_ACTIVATION, .at = &n->mask, .name = mask, .dtype = RP_U8,
+        NUMBERS(&n->mean, name->mean, m->rows, .layer = l, .stage = layer, .shared = shared);
+    NUMBERS(&n->rstd, name->rstd, m->rows, .layer = l, .stage = layer, .shared = shared);
+    if (m->hidden_dropout > 0 && n->site >= 0)
+        ADD(RP_ACTIVATION, .at = &n->mask, .name = name->mask, .dtype = RP_U8,
             .dim = {(long)rp_mask_bytes(m->rows, m->hidden)}, .layer = l, .stage = layer, .shared = share_mask);
 }
 
 static void declare_activations(struct rp_net *net, struct rp_gpt_layer *a, int l)
 {
+    static const struct norm_names before = NORM_NAMES("layer %d input"),
+                                   between = NORM_NAMES("layer %d attention output");
     const struct rp_gpt *m = (const struct rp_gpt *)net;
     const struct rp_attention at = rp_gpt_attention(m, l - 1);
     const int full = m->recompute == RP_RECOMPUTE_full;
@@ -102,12 +109,9 @@ static void declare_activations(struct rp_net *net, struct rp_gpt_layer *a, int 
     a->mlp.act = m->act;
     if (full)
         ACT(&a->norm1.z, "layer %d input", m->rows, m->hidden, AT);
-    declare_norm(net, &a->norm1, m->hidden_dropout, "layer %d input, normalised", "layer %d input mean",
-                 "layer %d input rstd", "layer %d input mask", l, full, 0);
+    declare_norm(net, &a->norm1, &before, l, full, 0);
     rp_nn_attention_declare(net, &a->attention, &at, m->attention_dropout, l);
-    declare_norm(net, &a->norm2, m->hidden_dropout, "layer %d attention output, normalised",
-                 "layer %d attention output mean", "layer %d attention output rstd", "layer %d attention output mask",
-                 l, full, full);
+    declare_norm(net, &a->norm2, &between, l, full, full);
     rp_nn_mlp_declare(net, &a->mlp, m->rows, m->hidden, m->inner,
                       (size_t)m->rows * 3 * (size_t)(m->hidden / rp_net_ranks(net)), l);
 }
@@ -142,6 +146,7 @@ static void declare(struct rp_net *net)
                                          RP_OP_copy_columns,
                                          RP_OP_add_stored,
                                          RP_OP_colsum};
+    static const struct norm_names output = NORM_NAMES("output");
     struct rp_gpt *m = (struct rp_gpt *)net;
     const long r = m->rows, h = m->hidden;
     const size_t tied = (size_t)m->words * (size_t)h;
@@ -167,8 +172,7 @@ static void declare(struct rp_net *net)
     for (int l = 0; l < m->layers; l++)
         declare_activations(net, &m->layer[l], l + 1);
     m->last.site = 3 * m->layers;
-    declare_norm(net, &m->last, m->hidden_dropout, "output, normalised", "output mean", "output rstd", "output mask",
-                 m->layers + 1, 0, 0);
+    declare_norm(net, &m->last, &output, m->layers + 1, 0, 0);
     declare_head(net);
     if (!m->is_last && m->hidden_dropout > 0) {
         ADD(RP_ACTIVATION, .at = &m->mask_out, .name = "mask of a stage's output", .dtype = RP_U8,
