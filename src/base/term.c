@@ -119,30 +119,31 @@ static void time_left(char *out, size_t size, double s)
         snprintf(out, size, "  %ld:%02ld left", n / 60, n % 60);
 }
 
-void rp_progress_step(struct rp_progress *m, const char *what, int step, int total, float loss, double rate,
-                      const char *unit, double eta_s)
+void rp_progress_step(struct rp_progress *m, const struct rp_progress_at *at)
 {
-    char line[LINE_MAX_BYTES], left[48], speed[64] = "", losses[32] = "";
+    char line[LINE_MAX_BYTES], left[48], speed[64] = "", loss[32] = "";
+    const int is_last = at->step >= at->total;
     uint64_t now = rp_now_ns();
     if (m->quiet)
         return;
-    if (m->tty || m->json ? step < total && now - m->last_ns < REDRAW_NS
-                          : step < 1 || (step != 1 && step != total && step % m->every != 0))
+    if (m->tty || m->json ? !is_last && now - m->last_ns < REDRAW_NS
+                          : at->step < 1 || (at->step != 1 && at->step != at->total && at->step % m->every != 0))
         return;
     m->last_ns = now;
     if (m->json) {
         put_event(m, json_pack("{s:s, s:s, s:i, s:i, s:o, s:o, s:s, s:o}", "event", "step", "phase", m->phase, "step",
-                               step, "steps", total, "loss", number_or_null((double)loss, loss == loss), "rate",
-                               number_or_null(rate, rate > 0), "unit", RP_FORMAT(speed, "%s/s", unit), "left_s",
-                               number_or_null(eta_s, eta_s >= 0 && step < total)));
+                               at->step, "steps", at->total, "loss",
+                               number_or_null((double)at->loss, at->loss == at->loss), "rate",
+                               number_or_null(at->rate, at->rate > 0), "unit", RP_FORMAT(speed, "%s/s", at->unit),
+                               "left_s", number_or_null(at->left_s, at->left_s >= 0 && !is_last)));
         return;
     }
-    if (rate > 0)
-        snprintf(speed, sizeof speed, "  %.*f %s/s", rate < 100 ? 2 : 0, rate, unit);
-    if (loss == loss)
-        snprintf(losses, sizeof losses, "  loss %.4f", (double)loss);
-    time_left(left, sizeof left, step < total ? eta_s : -1);
-    snprintf(line, sizeof line, "%s  %s %d/%d%s%s%s", m->phase, what, step, total, losses, speed, left);
+    if (at->rate > 0)
+        snprintf(speed, sizeof speed, "  %.*f %s/s", at->rate < 100 ? 2 : 0, at->rate, at->unit);
+    if (at->loss == at->loss)
+        snprintf(loss, sizeof loss, "  loss %.4f", (double)at->loss);
+    time_left(left, sizeof left, is_last ? -1 : at->left_s);
+    snprintf(line, sizeof line, "%s  %s %d/%d%s%s%s", m->phase, at->what, at->step, at->total, loss, speed, left);
     if (m->tty)
         rewrite_line(m, line);
     else

@@ -3,7 +3,7 @@
  * What:    a line of progress on stderr: a rewriting line on a terminal, plain lines elsewhere; or JSON lines for
  *          programs.
  * Flow:    phase/step updates in -> bytes on stderr. NO_COLOR, COLUMNS and TERM=dumb are respected.
- * Extend:  another field on the line goes into rp_progress_step().
+ * Extend:  another field on the line goes into struct rp_progress_at and rp_progress_step().
  */
 #pragma once
 
@@ -20,10 +20,16 @@ struct rp_progress {
 
 void rp_progress_init(struct rp_progress *m, int fd, int quiet);
 void rp_progress_phase(struct rp_progress *m, const char *phase, const char *detail); /* "unpacking", "warm-up", ... */
-/* step of total in this phase, from 1, of what: "step", "micro-batch"; loss NaN, rate 0 (samples/s) and eta_s < 0:
- * unknown, not shown */
-void rp_progress_step(struct rp_progress *m, const char *what, int step, int total, float loss, double rate,
-                      const char *unit, double eta_s);
+/* A step that has been done, of this phase. */
+struct rp_progress_at {
+    const char *what; /* "step", "micro-batch" */
+    int step, total;  /* from 1 */
+    float loss;       /* NaN: unknown, not shown */
+    double rate;      /* per second; 0: unknown */
+    const char *unit; /* of the rate: "samples" */
+    double left_s;    /* until the end; < 0: unknown */
+};
+void rp_progress_step(struct rp_progress *m, const struct rp_progress_at *at);
 /* a full line above */
 void rp_progress_note(struct rp_progress *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void rp_progress_end(struct rp_progress *m); /* leaves the cursor at the start of a fresh line */

@@ -29,7 +29,9 @@ int rp_replay_show_step(void *arg, const char *what, int64_t step, int64_t steps
     struct rp_replay_progress *p = arg;
     double each = (double)(rp_now_ns() - p->start_ns) / 1e9 / (double)(step ? step : 1);
     if (step > p->shown)
-        rp_progress_step(&p->line, what, (int)step, (int)steps, NAN, 0, "", each * (double)(steps - step));
+        rp_progress_step(&p->line,
+                         &(struct rp_progress_at){.what = what, .step = (int)step, .total = (int)steps, .loss = NAN,
+                                                  .unit = "", .left_s = each * (double)(steps - step)});
     p->shown = step;
     return rp_interrupted();
 }

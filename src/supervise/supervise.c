@@ -79,9 +79,11 @@ static void show_step(struct watch *w, const struct rp_step_frame *step)
     double s = (double)((uint64_t)step->end_ns - w->phase_start_ns) * 1e-9;
     int64_t all = rp_job_steps(w->job->recipe),
             left = (w->job->steps > 0 && w->job->steps < all ? w->job->steps : all) - w->o->rank[0].steps_done;
-    rp_progress_step(w->progress, "step", (int)w->phase_done, (int)w->phase_steps, loss,
-                     s > 0 ? (double)(w->phase_done * w->step_samples) / s : 0, w->unit,
-                     s / (double)w->phase_done * (double)left);
+    rp_progress_step(w->progress,
+                     &(struct rp_progress_at){.what = "step", .step = (int)w->phase_done, .total = (int)w->phase_steps,
+                                              .loss = loss,
+                                              .rate = s > 0 ? (double)(w->phase_done * w->step_samples) / s : 0,
+                                              .unit = w->unit, .left_s = s / (double)w->phase_done * (double)left});
 }
 
 static void on_step(struct watch *w, int rank, const json_t *body)

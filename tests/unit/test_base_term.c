@@ -24,7 +24,7 @@ static void show(int fd, int from, int quiet, struct rp_buf *out)
     rp_progress_phase(&m, "warm-up", NULL);
     rp_progress_phase(&m, "timed", "now");
     for (int i = 1; i <= 25; i++)
-        rp_progress_step(&m, "step", i, 25, 7.25f, 3.5, "sequences", 3725 - i);
+        rp_progress_step(&m, &(struct rp_progress_at){"step", i, 25, 7.25f, 3.5, "sequences", 3725 - i});
     rp_progress_note(&m, "a note");
     rp_progress_end(&m);
     fcntl(from, F_SETFL, O_NONBLOCK);
@@ -90,8 +90,8 @@ TEST(unknown_is_not_shown)
     int p[2];
     CHECK(pipe(p) == 0, "pipe");
     rp_progress_init(&m, p[1], 0);
-    rp_progress_step(&m, "step", 0, 2, NAN, 0, "", -1);
-    rp_progress_step(&m, "step", 1, 2, NAN, 0, "", -1);
+    rp_progress_step(&m, &(struct rp_progress_at){"step", 0, 2, NAN, 0, "", -1});
+    rp_progress_step(&m, &(struct rp_progress_at){"step", 1, 2, NAN, 0, "", -1});
     rp_progress_end(&m);
     CHECK(read(p[0], bytes, sizeof bytes - 1) > 0, "nothing was printed");
     CHECK_STR(bytes, "  step 1/2\n");
@@ -150,7 +150,7 @@ TEST(closed_stderr_is_survived)
     struct rp_progress m;
     rp_progress_init(&m, -1, 0);
     rp_progress_phase(&m, "timed", NULL);
-    rp_progress_step(&m, "step", 1, 1, 1, 0, "sequences", -1);
+    rp_progress_step(&m, &(struct rp_progress_at){"step", 1, 1, 1, 0, "sequences", -1});
     rp_progress_end(&m);
     CHECK(!m.open, "no line is open");
 }
