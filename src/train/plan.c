@@ -115,11 +115,21 @@ static uint64_t connection_bytes(const struct rp_comm *c, const struct rp_backen
     return m.host / here + m.buffers;
 }
 
-/* connections: bytes, which do not depend on the batch. *plan stays as it is where an operation is refused. */
-static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, struct rp_comm *comm,
-                    uint64_t connections, const struct rp_backend *backend, const struct rp_device_opts *o,
-                    struct rp_err *err)
+/* What is planned, apart from the batch. */
+struct sizing {
+    const struct rp_recipe *recipe;
+    struct rp_comm *comm;
+    const struct rp_backend *backend;
+    const struct rp_device_opts *opts;
+    uint64_t connections; /* bytes */
+};
+
+/* *plan stays as it is where an operation is refused. */
+static int size_for(struct rp_plan *plan, const struct sizing *s, int64_t batch, struct rp_err *err)
 {
+    const struct rp_recipe *r = s->recipe;
+    const struct rp_backend *backend = s->backend;
+    struct rp_comm *comm = s->comm;
     struct rp_trained trained = {.optimizer = rp_optimizer_of(r)};
     struct rp_plan sized = {0}, *p = &sized;
     const size_t stored_bytes = rp_stored_bytes(backend, rp_recipe_numerics(r));
@@ -137,7 +147,7 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     rp_train_share_state(&state, r, m, bucket);
     rp_exchange_open(&exchange, m, &shares, micros);
     rp_train_declare(m, &trained, exchange.room, &room);
-    struct rp_device_opts device = *o;
+    struct rp_device_opts device = *s->opts;
     device.numerics = rp_recipe_numerics(r);
     p->bytes[RP_CLASS_PARAMETERS] = state.masters * sizeof(float) + t[RP_BUFFER].bytes;
     if (rp_is_mixed(device.numerics)) /* copies of matrices */
@@ -153,8 +163,8 @@ static int size_for(struct rp_plan *plan, const struct rp_recipe *r, int64_t bat
     p->bytes[RP_CLASS_SCRATCH] = t[RP_SCRATCH].bytes;
     p->bytes[RP_CLASS_INPUT] = t[RP_INPUT].bytes * own;
     p->host = HOST_BYTES + (uint64_t)batch * sample_bytes(m) + own * m->model->input_size + t[RP_INPUT].bytes;
-    p->decoders = decoder_bytes(r, o);
-    p->connections = connections;
+    p->decoders = decoder_bytes(r, s->opts);
+    p->connections = s->connections;
     p->parameters = t[RP_WEIGHT].whole;
     p->flops_per_sample = m->model->flops(m);
     p->flops_formula = m->model->flops_formula;
@@ -201,7 +211,8 @@ int rp_train_size(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
     comm = comm ? comm : rp_comm_self();
     if (rp_train_check_ranks(r, comm, err) < 0)
         return -1;
-    return size_for(plan, r, r->train_batch_size, comm, connection_bytes(comm, backend), backend, o, err);
+    const struct sizing s = {r, comm, backend, o, connection_bytes(comm, backend)};
+    return size_for(plan, &s, r->train_batch_size, err);
 }
 
 int rp_train_exchange_at(struct rp_exchange_sizes *out, const struct rp_recipe *r, struct rp_comm *place,
@@ -233,20 +244,17 @@ int rp_train_plan(struct rp_plan *plan, const struct rp_recipe *r, struct rp_com
     comm = comm ? comm : rp_comm_self();
     if (begin_plan(plan, &hi, r, err) < 0 || rp_train_check_ranks(r, comm, err) < 0)
         return -1;
-    const uint64_t connections = connection_bytes(comm, backend);
+    const struct sizing s = {r, comm, backend, o, connection_bytes(comm, backend)};
     while (lo < hi) {
         int64_t mid = lo + (hi - lo + 1) / 2;
-        if (size_for(plan, r, mid, comm, connections, backend, o, &ignored) == 0 && plan->total <= available)
+        if (size_for(plan, &s, mid, &ignored) == 0 && plan->total <= available)
             lo = mid;
         else
             hi = mid - 1;
     }
     *plan = (struct rp_plan){0};
-    if (size_for(plan, r,
-                 r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size
-                 : lo > 0                            ? lo
-                                                     : 1,
-                 comm, connections, backend, o, err) < 0)
+    const int64_t batch = r->train_batch_size != RP_BATCH_MAX ? r->train_batch_size : lo > 0 ? lo : 1;
+    if (size_for(plan, &s, batch, err) < 0)
         return -1;
     plan->available = available;
     plan->max_batch = lo;
