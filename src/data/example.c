@@ -155,6 +155,25 @@ static void add_float(struct rp_example_field *f, const unsigned char *p)
         f->count++;
 }
 
+/* All values of a list as the bytes of one field, which begins at `at`. */
+static int read_packed(struct parse *s, const unsigned char *at, struct span b, int floats, struct rp_example_field *f)
+{
+    uint64_t v;
+    if (floats && (b.end - b.p) % 4)
+        return fail_example(s, at, "packed floats whose size is not a multiple of 4 bytes");
+    while (b.p < b.end) {
+        if (floats) {
+            add_float(f, b.p);
+            b.p += 4;
+        } else {
+            if (read_varint(s, &b, &v) < 0)
+                return -1;
+            add_int(f, v);
+        }
+    }
+    return 0;
+}
+
 /* Int64List or FloatList; f is NULL to skip the values. A value of another wire type is an unknown field. */
 static int read_list(struct parse *s, struct span m, int floats, struct rp_example_field *f)
 {
@@ -174,19 +193,8 @@ static int read_list(struct parse *s, struct span m, int floats, struct rp_examp
                 add_int(f, v);
         } else if (number == 1 && wire == WIRE_BYTES) {
             struct span b;
-            if (read_bytes(s, &m, &b) < 0)
+            if (read_bytes(s, &m, &b) < 0 || read_packed(s, at, b, floats, f) < 0)
                 return -1;
-            if (floats && (b.end - b.p) % 4)
-                return fail_example(s, at, "packed floats whose size is not a multiple of 4 bytes");
-            while (b.p < b.end)
-                if (floats) {
-                    add_float(f, b.p);
-                    b.p += 4;
-                } else {
-                    if (read_varint(s, &b, &v) < 0)
-                        return -1;
-                    add_int(f, v);
-                }
         } else if (skip_field(s, &m, number, wire) < 0) {
             return -1;
         }
