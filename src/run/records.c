@@ -94,6 +94,13 @@ struct record_values {
     float part[RP_NAMES_MAX], micro[RP_MICRO_LOSSES_STEP];
     uint32_t count[RP_NAMES_MAX];
 };
+/* What one line has. */
+struct parsed_record {
+    struct rp_step_record step;
+    struct rp_record_times times;
+    struct record_roots roots;   /* set if step.root is 1 */
+    struct record_values values; /* set as far as the record has such values */
+};
 
 /* ---- named values ---- */
 
@@ -337,23 +344,25 @@ static int parse_phase(struct rp_step_record *r, struct rp_record_line *l, int *
     return 0;
 }
 
-/* roots: filled, and r->root is 1, if the record has one. learn: this is the first step. */
-static int parse_record(struct rp_step_record *r, struct rp_record_times *t, struct record_roots *roots,
-                        struct record_values *v, struct rp_records *rs, int learn, struct rp_record_line *l,
+/* learn: this is the first step. */
+static int parse_record(struct parsed_record *p, struct rp_records *rs, int learn, struct rp_record_line *l,
                         struct rp_err *err)
 {
     const unsigned init_keys = RP_WHEN_ALWAYS | RP_WHEN_ROOTS;
+    struct rp_step_record *r = &p->step;
+    struct rp_record_times *t = &p->times;
+    struct record_values *v = &p->values;
     int init = 0;
     if (parse_phase(r, l, &init, err) < 0)
         return -1;
     if (init)
         return rp_line_check_keys(l, init_keys, init_keys | RP_WHEN_KEYED, "init", err) < 0
                    ? -1
-                   : parse_root(r, roots, rs, l, err);
+                   : parse_root(r, &p->roots, rs, l, err);
     if (rp_line_check_keys(l, RP_WHEN_STEPS, ~0u, r->timed ? "timed" : "warm-up", err) < 0 ||
         parse_values(r, t, l, err) < 0 || parse_loss_parts(v->part, r, rs, learn, l, err) < 0 ||
         parse_counters(v->count, rs, learn, l, err) < 0 || parse_micro_losses(v->micro, rs, learn, l, err) < 0 ||
-        parse_root(r, roots, rs, l, err) < 0)
+        parse_root(r, &p->roots, rs, l, err) < 0)
         return -1;
     if ((t->exchange_ns >= 0 && r->end_ns > r->start_ns && t->exchange_ns > r->end_ns - r->start_ns) ||
         t->wait_ns > (t->exchange_ns > 0 ? t->exchange_ns : 0))
@@ -446,34 +455,35 @@ static void add_times(struct rp_records_in *in, const struct rp_record_times *t)
 static int add_line(struct rp_records_in *in, const char *text, size_t size, struct rp_err *err)
 {
     struct rp_records *rs = in->out;
-    struct rp_step_record r = {0};
-    struct rp_record_times times = no_times;
     struct rp_record_line l; /* not zeroed: there are many, and rp_line_scan() sets it */
-    struct record_roots roots;
-    struct record_values v; /* set as far as the record has such values */
+    struct parsed_record p;  /* nor are roots and values */
     int learn = !rs->n || (rs->n == 1 && rs->r[0].step < 0);
+    p.step = (struct rp_step_record){0};
+    p.times = no_times;
     l.number = rs->n + 1;
     l.rank = rs->rank;
     if (rs->n == RP_RECORDS_MAX)
         return rp_fail(err, RP_MALFORMED, "%s: more than %d records", rp_line_place(&l), RP_RECORDS_MAX);
-    if (rp_line_scan(&l, text, size, err) < 0 || parse_record(&r, &times, &roots, &v, rs, learn, &l, err) < 0 ||
-        check_order(rs, &r, &times, &l, err) < 0)
+    if (rp_line_scan(&l, text, size, err) < 0 || parse_record(&p, rs, learn, &l, err) < 0 ||
+        check_order(rs, &p.step, &p.times, &l, err) < 0)
         return -1;
-    if (r.root) {
+    if (p.step.root) {
         rs->root = grow_array(rs->root, rs->roots, &in->roots_room, sizeof *rs->root);
-        if (roots.is_keyed) {
+        if (p.roots.is_keyed) {
             rs->keyed = grow_array(rs->keyed, rs->roots, &in->keyed_room, sizeof *rs->keyed);
-            memcpy(rs->keyed[rs->roots], roots.keyed, sizeof roots.keyed);
+            memcpy(rs->keyed[rs->roots], p.roots.keyed, sizeof p.roots.keyed);
         }
-        memcpy(rs->root[rs->roots++], roots.state, sizeof roots.state);
-        r.root = (uint32_t)rs->roots & ((1u << 21) - 1);
+        memcpy(rs->root[rs->roots++], p.roots.state, sizeof p.roots.state);
+        p.step.root = (uint32_t)rs->roots & ((1u << 21) - 1);
     }
     rs->r = grow_array(rs->r, rs->n, &in->room, sizeof *rs->r);
-    add_times(in, &times);
-    rs->loss_part = add_named(rs->loss_part, rs->n, &in->parts_room, v.part, (size_t)rs->part.n * sizeof *v.part);
-    rs->count = add_named(rs->count, rs->n, &in->counts_room, v.count, (size_t)rs->counter.n * sizeof *v.count);
-    rs->micro_loss = add_named(rs->micro_loss, rs->n, &in->micro_room, v.micro, (size_t)rs->micros * sizeof *v.micro);
-    rs->r[rs->n++] = r;
+    add_times(in, &p.times);
+    const struct record_values *v = &p.values;
+    rs->loss_part = add_named(rs->loss_part, rs->n, &in->parts_room, v->part, (size_t)rs->part.n * sizeof *v->part);
+    rs->count = add_named(rs->count, rs->n, &in->counts_room, v->count, (size_t)rs->counter.n * sizeof *v->count);
+    rs->micro_loss =
+        add_named(rs->micro_loss, rs->n, &in->micro_room, v->micro, (size_t)rs->micros * sizeof *v->micro);
+    rs->r[rs->n++] = p.step;
     return 0;
 }
 
