@@ -361,25 +361,30 @@ static struct set {
     bool shows[PLANTED];
 } sets[FORMATS][TENSOR_CLASS_COUNT][LENGTHS];
 
+/* Operands of a class and length by every form of the model, and by those with a planted error. */
+static void compute_forms(int f, int which, int l)
+{
+    struct set *set = &sets[f][which][l];
+    const int k = lengths[l], tiles = tensor_tiles(TILES, k);
+    tensor_operands(f, which, k, tiles, a, b, c);
+    for (int form = 0; form < FORMS; form++) {
+        compute_set(f, blocks[form], k);
+        set->digest[form] = tensor_digest(results, (size_t)tiles * TENSOR_RESULTS);
+        const uint64_t expected = which < RECORDED ? rows[f][which][l][form].digest : set->digest[form];
+        for (int p = 0; p < PLANTED; p++)
+            if (planted[p].k == k && planted[p].of == blocks[form].products)
+                set->shows[p] = planted_digest(f, &planted[p]) != expected;
+    }
+}
+
 static void compute_all_sets(void)
 {
     static bool done;
     read_record();
     for (int f = 0; !done && f < FORMATS; f++)
         for (int which = 0; which < TENSOR_CLASS_COUNT; which++)
-            for (int l = 0; l < LENGTHS; l++) {
-                struct set *set = &sets[f][which][l];
-                const int k = lengths[l], tiles = tensor_tiles(TILES, k);
-                tensor_operands(f, which, k, tiles, a, b, c);
-                for (int form = 0; form < FORMS; form++) {
-                    compute_set(f, blocks[form], k);
-                    set->digest[form] = tensor_digest(results, (size_t)tiles * TENSOR_RESULTS);
-                    const uint64_t expected = which < RECORDED ? rows[f][which][l][form].digest : set->digest[form];
-                    for (int p = 0; p < PLANTED; p++)
-                        if (planted[p].k == k && planted[p].of == blocks[form].products)
-                            set->shows[p] = planted_digest(f, &planted[p]) != expected;
-                }
-            }
+            for (int l = 0; l < LENGTHS; l++)
+                compute_forms(f, which, l);
     done = true;
 }
 

@@ -356,14 +356,10 @@ static void check_barrier(const struct sass_unit *u, struct sass_insn *i, const 
     u->k->has_barriers = 1;
 }
 
-/* What the letters and modifiers do not say. */
-static void check(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic,
-                  const struct sass_operand *operand, int operands)
+static void check_integers(const struct sass_insn *i)
 {
     int is_minmax = i->op == SASS_IMNMX || i->op == SASS_VIMNMX,
         is_64 = i->op == SASS_IMNMX && (i->type == T_S64 || i->type == T_U64);
-    if ((i->op == SASS_ISETP || i->op == SASS_FSETP) && (!i->compare || !i->join))
-        simt_refuse("a comparison of another kind");
     if (is_minmax && !(i->op == SASS_VIMNMX && i->flags & RELU && i->pd[0] == i->pd[1]) &&
         (i->pd[0] != PRED_SINK || i->pd[1] != PRED_SINK || (is_64 && (i->ps[1] % PRED_U != PRED_TRUE || !i->flip[1]))))
         simt_refuse("a minimum with other predicates");
@@ -373,28 +369,41 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
         simt_refuse("a result without a sign that would be 0 if it were negative");
     if (i->op == SASS_IMAD && i->flags & X && i->flags & (WIDE | HI))
         simt_refuse("a wide product with a carry");
-    if ((i->op == SASS_SHFL || i->op == SASS_VOTE || i->op == SASS_MUFU || i->op == SASS_RED || i->op == SASS_ATOM) &&
-        !i->how && !(i->flags & EVERY_LANE))
-        simt_refuse("'%s' of another kind", mnemonic);
-    if (i->op == SASS_S2R || i->op == SASS_CS2R)
-        i->imm = special_register(operand[1].name);
     if ((i->op == SASS_LEA && i->pd[0] != PRED_SINK && i->sign[1] == NEGATED) ||
         (i->op == SASS_IADD3 && i->flags & X && (i->sign[0] | i->sign[1] | i->sign[2]) & NEGATED))
         simt_refuse("a negated source of a sum with carries");
     if (i->op == SASS_FLO && i->type != T_U32)
         simt_refuse("the first bit of a signed number");
-    if (i->op == SASS_BAR && i->imm)
-        simt_refuse("a barrier other than 0");
-    if (i->op == SASS_BRA && i->flags & DIVERGED && operands == 2 && operand[0].kind != K_REGISTER)
-        simt_refuse("a branch of diverged lanes with a predicate");
-    if (i->op == SASS_HFMA2) { /* only as a way to load a constant: -0 * 0 + number */
-        const struct sass_operand *o = operand;
+}
+
+/* Of half precision there are only a way to load a constant, -0 * 0 + number, and a conversion, -0 + number or
+ * number + -0. */
+static void check_halves(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic,
+                         const struct sass_operand *o)
+{
+    if (i->op == SASS_HFMA2) {
         if (o[1].base != SASS_ROW(ROW_ZERO) || o[1].sign != NEGATED || o[2].base != SASS_ROW(ROW_ZERO) || o[2].sign ||
             o[3].kind != K_FLOAT || o[4].kind != K_FLOAT)
             simt_refuse("arithmetic in half precision");
         i->s[0] = sass_number_row(u->k, half_bits(o[3].real) << 16 | half_bits(o[4].real));
         i->sign[0] = 0;
     }
+    if (i->op == SASS_HADD2) {
+        const int zero = o[2].base == SASS_ROW(ROW_ZERO) ? 1 : 0, number = 1 - zero;
+        if (o[1 + zero].base != SASS_ROW(ROW_ZERO) || o[1 + zero].sign != NEGATED || i->sign[number] ||
+            i->byte[number] < 5 || strcmp(mnemonic, "HADD2.F32") != 0)
+            simt_refuse("arithmetic in half precision");
+        i->s[1] = i->s[number];
+        i->byte[1] = i->byte[number];
+        i->sign[1] = 0;
+    }
+    for (int k = 0; k < 4; k++)
+        if (i->byte[k] > 4 && i->op != SASS_HADD2)
+            simt_refuse("half of a register");
+}
+
+static void check_matrices(const struct sass_unit *u, const struct sass_insn *i, const char *mnemonic)
+{
     if ((i->op == SASS_HMMA || i->op == SASS_LDSM) && (i->sign[0] | i->sign[1] | i->sign[2]))
         simt_refuse("a negated matrix");
     if (i->op == SASS_LDSM && !strstr(mnemonic, "88.4"))
@@ -408,8 +417,6 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
             simt_refuse("a product of matrices of another kind");
         u->k->has_proxies = 1;
     }
-    if (i->op == SASS_SYNCS)
-        check_barrier(u, i, mnemonic);
     if (i->op == SASS_UTMALDG) {
         if (strcmp(mnemonic, "UTMALDG.2D") != 0 || i->uniform[0] == SASS_ROW(ROW_ZERO) ||
             i->uniform[1] == SASS_ROW(ROW_ZERO) || i->base[0] != SASS_ROW(ROW_ZERO) ||
@@ -417,26 +424,36 @@ static void check(const struct sass_unit *u, struct sass_insn *i, const char *mn
             simt_refuse("a copy of a tensor of another kind");
         u->k->has_proxies = u->k->has_barriers = 1;
     }
+}
+
+/* What the letters and modifiers do not say. */
+static void check(const struct sass_unit *u, struct sass_insn *i, const char *mnemonic,
+                  const struct sass_operand *operand, int operands)
+{
+    check_integers(i);
+    check_halves(u, i, mnemonic, operand);
+    check_matrices(u, i, mnemonic);
+    if ((i->op == SASS_ISETP || i->op == SASS_FSETP) && (!i->compare || !i->join))
+        simt_refuse("a comparison of another kind");
+    if ((i->op == SASS_SHFL || i->op == SASS_VOTE || i->op == SASS_MUFU || i->op == SASS_RED || i->op == SASS_ATOM) &&
+        !i->how && !(i->flags & EVERY_LANE))
+        simt_refuse("'%s' of another kind", mnemonic);
+    if (i->op == SASS_S2R || i->op == SASS_CS2R)
+        i->imm = special_register(operand[1].name);
+    if (i->op == SASS_BAR && i->imm)
+        simt_refuse("a barrier other than 0");
+    if (i->op == SASS_BRA && i->flags & DIVERGED && operands == 2 && operand[0].kind != K_REGISTER)
+        simt_refuse("a branch of diverged lanes with a predicate");
+    if (i->op == SASS_SYNCS)
+        check_barrier(u, i, mnemonic);
     if (i->op == SASS_ELECT && i->d != SASS_ROW(ROW_SINK))
         simt_refuse("an election of another kind");
     if (i->op == SASS_WARPGROUP && operands != (i->how == H_WAIT ? 2 : 0))
         simt_refuse("a wait for products of another kind");
     if (i->op == SASS_FENCE && strcmp(mnemonic, "FENCE.VIEW.ASYNC.S") != 0)
         simt_refuse("a fence of another kind");
-    if (i->op == SASS_HADD2) { /* only as a conversion: -0 + number, or number + -0 */
-        const int zero = operand[2].base == SASS_ROW(ROW_ZERO) ? 1 : 0, number = 1 - zero;
-        if (operand[1 + zero].base != SASS_ROW(ROW_ZERO) || operand[1 + zero].sign != NEGATED || i->sign[number] ||
-            i->byte[number] < 5 || strcmp(mnemonic, "HADD2.F32") != 0)
-            simt_refuse("arithmetic in half precision");
-        i->s[1] = i->s[number];
-        i->byte[1] = i->byte[number];
-        i->sign[1] = 0;
-    }
     if (i->op == SASS_F2F && strcmp(mnemonic, "F2F.BF16.F32") != 0 && strcmp(mnemonic, "F2F.F16.F32") != 0)
         simt_refuse("a conversion of another kind");
-    for (int k = 0; k < 4; k++)
-        if (i->byte[k] > 4 && i->op != SASS_HADD2)
-            simt_refuse("half of a register");
     if (i->ps[0] == PRED_FALSE && (i->op == SASS_BRA || i->op == SASS_LDGSTS))
         i->ps[0] = PRED_TRUE;
     if (!i->bytes)
