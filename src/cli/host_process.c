@@ -94,33 +94,36 @@ static int start_watching(struct host_process *h, struct rp_err *err)
 }
 
 /* The address from which ssh came is the one by which this host reaches process 0's, unless another host forwards. */
-static void put_ssh_client(json_t *where)
+static void put_ssh_client(struct rp_meet_frame *where)
 {
     const char *connection = getenv("SSH_CONNECTION");
-    char client[80];
-    if (!connection || json_is_true(rp_json_at(where, "given")))
+    if (!connection || where->given == 1)
         return;
-    snprintf(client, sizeof client, "%.*s", (int)strcspn(connection, " "), connection);
-    json_array_insert_new(json_object_get(where, "addresses"), 0, json_string(client));
+    const size_t n = (size_t)where->addresses_n++;
+    where->addresses = rp_realloc(where->addresses, (n + 1) * sizeof *where->addresses);
+    memmove(where->addresses + 1, where->addresses, n * sizeof *where->addresses);
+    where->addresses[0] = rp_asprintf("%.*s", (int)strcspn(connection, " "), connection);
 }
 
-static json_t *learn_place(void *arg, uint64_t deadline, struct rp_err *err)
+static int learn_place(void *arg, struct rp_meet_frame *where, uint64_t deadline, struct rp_err *err)
 {
     struct host_process *h = arg;
     for (;;) {
         pthread_mutex_lock(&h->lock);
-        json_t *where = h->meet ? json_deep_copy(h->meet) : NULL;
+        const int is_here = h->meet != NULL;
+        if (is_here)
+            rp_object_read(where, &rp_type_meet_frame, h->meet);
         pthread_mutex_unlock(&h->lock);
-        if (where) {
+        if (is_here) {
             put_ssh_client(where);
-            return where;
+            return 0;
         }
         if (check_input(h, err) < 0)
-            return NULL;
+            return -1;
         if (rp_interrupted())
-            return rp_fail_null(err, RP_INTERRUPTED, "interrupted");
+            return rp_fail(err, RP_INTERRUPTED, "interrupted");
         if (rp_now_ns() > deadline)
-            return rp_fail_null(err, RP_UNAVAILABLE, "process 0 was not ready in time");
+            return rp_fail(err, RP_UNAVAILABLE, "process 0 was not ready in time");
         poll(NULL, 0, LOOK_MS);
     }
 }

@@ -81,10 +81,11 @@ static int64_t ranks_of(const struct rp_host_entry *e, const struct rp_run_opts 
     return e->ranks ? e->ranks : o->joining.ranks_per_node ? o->joining.ranks_per_node : 1;
 }
 
-static int publish_port(void *arg, const json_t *where, struct rp_err *err)
+static int publish_port(void *arg, const struct rp_meet_frame *where, struct rp_err *err)
 {
     const struct rp_run_hosts *h = arg;
-    return rp_ssh_tell(h->ssh, RP_FRAME_MEET, where, err);
+    RP_JSON *body = rp_object_json(where, &rp_type_meet_frame);
+    return rp_ssh_tell(h->ssh, RP_FRAME_MEET, body, err);
 }
 
 static int check_processes(void *arg, struct rp_err *err)

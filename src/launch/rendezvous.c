@@ -316,24 +316,28 @@ static int check_hosts(const struct rp_rendezvous *r, struct rp_err *err)
  * machine as well, as when several are tried on one, may share nothing but loopback. */
 static int publish_by_talk(const struct rp_rendezvous *r, int port, struct rp_err *err)
 {
-    json_t *all = r->given ? json_pack("[s]", r->host[0].host) : rp_address_own();
+    struct rp_meet_frame where = {.port = port, .given = r->given};
+    RP_JSON *own = r->given ? json_pack("[s]", r->host[0].host) : rp_address_own();
+    for (size_t i = 0; i < json_array_size(own); i++)
+        rp_texts_add(&where.addresses, &where.addresses_n, rp_strdup(json_string_value(json_array_get(own, i))));
     if (!r->given)
-        json_array_append_new(all, json_string("127.0.0.1"));
-    RP_JSON *where = json_pack("{s:i, s:o, s:b}", "port", port, "addresses", all, "given", r->given);
-    return r->talk->publish(r->talk->arg, where, err);
+        rp_texts_add(&where.addresses, &where.addresses_n, rp_strdup("127.0.0.1"));
+    const int failed = r->talk->publish(r->talk->arg, &where, err);
+    rp_object_fini(&where, &rp_type_meet_frame);
+    return failed;
 }
 
 static int learn_by_talk(struct rp_rendezvous *r, uint64_t deadline, struct rp_err *err)
 {
-    RP_JSON *where = r->talk->learn(r->talk->arg, deadline, err);
-    const json_t *all = json_object_get(where, "addresses");
-    if (!where)
+    struct rp_meet_frame where;
+    if (r->talk->learn(r->talk->arg, &where, deadline, err) < 0)
         return -1;
-    r->port = (int)rp_json_integer_at(where, "port");
+    r->port = where.port > 0 && where.port < 65536 ? (int)where.port : 0;
     r->hosts = 0;
-    for (size_t i = 0; i < json_array_size(all); i++)
-        add_host(r, "--hosts", json_string_value(json_array_get(all, i)));
-    return r->hosts && r->port > 0 && r->port < 65536 ? 0 : rp_fail(err, RP_MALFORMED, "process 0 has sent no address");
+    for (int64_t i = 0; i < where.addresses_n; i++)
+        add_host(r, "--hosts", where.addresses[i]);
+    rp_object_fini(&where, &rp_type_meet_frame);
+    return r->hosts && r->port ? 0 : rp_fail(err, RP_MALFORMED, "process 0 has sent no address");
 }
 
 int rp_rendezvous_publish(struct rp_rendezvous *r, int port, uint64_t deadline, struct rp_err *err)

@@ -22,16 +22,16 @@
 #include "launch/pmi.h"
 
 #include "comm/channel.h"
+#include "process/process.h"
 
 enum { RP_RENDEZVOUS_HOSTS = 8 };
 
-/* How process 0 tells the others where it listens, where it has started them: {"port", "addresses": [...], "given":
- * --join names the one}.
- */
+/* How process 0 tells the others where it listens, where it has started them. */
 struct rp_rendezvous_talk {
     void *arg;
-    int (*publish)(void *arg, const json_t *where, struct rp_err *err); /* process 0 */
-    json_t *(*learn)(void *arg, uint64_t deadline, struct rp_err *err); /* the others */
+    int (*publish)(void *arg, const struct rp_meet_frame *where, struct rp_err *err); /* process 0 */
+    /* The others. On success the caller finishes *where. */
+    int (*learn)(void *arg, struct rp_meet_frame *where, uint64_t deadline, struct rp_err *err);
 };
 
 struct rp_rendezvous_opts {

@@ -59,7 +59,7 @@
     X(RP_FRAME_COMMAND, "command") /* both: of exec, cli/exec_message.def */                                           \
     /* to a process that ssh started, launch/ssh.c */                                                                  \
     X(RP_FRAME_HOST, "host")       /* who it is and what it runs: cli/host_process.c */                                \
-    X(RP_FRAME_MEET, "meet")       /* {"port", "addresses", "given"}: where process 0 listens */
+    X(RP_FRAME_MEET, "meet")       /* where process 0 listens */
 
 enum rp_frame {
 #define X(id, text) id,

@@ -322,11 +322,12 @@ static void tell_peers(const struct following *f, const json_t *body)
     const struct rp_join *join = &f->j->joining.join;
     const struct rp_job_member *lead = &join->member[0];
     RP_JSON *here = json_deep_copy(body);
+    json_t *peers = json_object_get(here, "peers");
     for (int k = 0; k < join->members; k++) {
         const struct rp_job_member *m = &join->member[k];
         for (int i = 0; m->place == lead->place && i < m->ranks; i++)
-            json_array_set_new(json_array_get(json_object_get(here, "peers"), (size_t)(m->first_rank + i)), 0,
-                               json_string(lead->address));
+            json_object_set_new(json_array_get(peers, (size_t)(m->first_rank + i)), "address",
+                                json_string(lead->address));
     }
     rp_workers_tell(f->group, RP_FRAME_PEERS, here);
 }

@@ -185,7 +185,7 @@ static json_t *peers_for(const struct rp_group_of_workers *g, int to)
         const struct rp_job_member *m = g->join ? &g->join->member[g->m[i].process] : NULL;
         const char *address = !m || (m->index == to) ? "127.0.0.1" : m->address;
         RP_READ(listen_frame, port, g->m[i].listen);
-        json_array_append_new(peers, json_pack("[s, I]", address, (json_int_t)port.port));
+        json_array_append_new(peers, json_pack("{s:s, s:I}", "address", address, "port", (json_int_t)port.port));
         json_array_append(ranks, g->m[i].listen);
     }
     return json_pack("{s:o, s:o}", "peers", peers, "ranks", ranks);

@@ -12,7 +12,7 @@
  * [number of the host of each rank], "gpus": [0 or 1: whether each rank trains on a GPU], "id": of the job, "key": 64
  * hex digits, "address": where to listen}. The worker first answers LISTEN {"port"}, on a GPU that uses NCCL {"nccl":
  * the number of NCCL's version, "gpu": its UUID, "id": of NCCL's communicator, from rank 0}, and goes on after PEERS
- * {"peers": [["address", port] of each rank], "ranks": [body of LISTEN of each rank]}.
+ * {"peers": [{"address", "port"} of each rank], "ranks": [body of LISTEN of each rank]}.
  *
  * Answers, in order:
  *   HELLO  {"pid", "backend", "device", "plan": rp_plan_to_json()}

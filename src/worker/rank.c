@@ -106,26 +106,27 @@ int rp_world_listen(const struct rp_rank_of *rank, int *port, struct rp_err *err
     return rp_mesh_listen(*rank->address ? rank->address : NULL, 0, port, err);
 }
 
-static struct rp_mesh_peer *peers_of(const struct rp_world_opts *o, struct rp_err *err)
+/* Addresses stay those of the frame. */
+static struct rp_mesh_peer *peers_of(const struct rp_rank_of *rank, const struct rp_peers_frame *frame,
+                                     struct rp_err *err)
 {
-    const json_t *list = json_object_get(o->peers, "peers");
-    const int n = rp_degrees_world(o->rank->degrees);
+    const int n = rp_degrees_world(rank->degrees);
     struct rp_mesh_peer *peer = rp_alloc((size_t)n * sizeof *peer);
     for (int i = 0; i < n; i++) {
-        const json_t *one = json_array_get(list, (size_t)i);
-        peer[i] = (struct rp_mesh_peer){json_string_value(json_array_get(one, 0)),
-                                        (int)json_integer_value(json_array_get(one, 1)), o->rank->host[i]};
-        if (!peer[i].address) {
+        const struct rp_peer_place *at = i < frame->peers_n ? &frame->peers[i] : NULL;
+        if (!at || !at->address) {
             free(peer);
             return rp_fail_null(err, RP_MALFORMED, "the list of ranks lacks the address of rank %d", i);
         }
+        peer[i] = (struct rp_mesh_peer){at->address, (int)at->port, rank->host[i]};
     }
     return peer;
 }
 
 struct rp_comm *rp_world_open(const struct rp_world_opts *o, struct rp_err *err)
 {
-    RP_FREE struct rp_mesh_peer *peer = peers_of(o, err);
+    RP_READ(peers_frame, frame, o->peers);
+    RP_FREE struct rp_mesh_peer *peer = peers_of(o->rank, &frame, err);
     if (!peer) {
         close(o->listener);
         return NULL;

@@ -92,10 +92,12 @@ TEST(forms_of_world)
 }
 
 /* What process 0 says of where it listens, to those that it started. */
-static json_t *learn(void *arg, uint64_t deadline, struct rp_err *err)
+static int learn(void *arg, struct rp_meet_frame *where, uint64_t deadline, struct rp_err *err)
 {
+    RP_JSON *body = json_loads(arg, 0, NULL);
     (void)deadline, (void)err;
-    return json_loads(arg, 0, NULL);
+    rp_object_read(where, &rp_type_meet_frame, body);
+    return 0;
 }
 
 TEST(places_that_process_0_cannot_be_at)
