@@ -196,9 +196,8 @@ double rp_command_log_s(const struct rp_command_figures *figures)
     size_t i;
     double most = 0;
     json_array_foreach(figures->log ? figures->log->evidence : NULL, i, one) {
-        const double window = json_number_value(rp_json_at(one, "window/seconds"));
-        const double to_train = 60 * json_number_value(rp_json_at(one, "run/minutes")); /* of MLPerf */
-        most = fmax(most, fmax(window, to_train));
+        RP_READ(log_evidence, evidence, one);
+        most = fmax(most, fmax(evidence.window.seconds, 60 * evidence.run.minutes)); /* of which it has one */
     }
     return most;
 }
@@ -214,19 +213,17 @@ int rp_command_too_short(const struct rp_command_figures *figures)
 }
 
 /* The time of a result whose estimator is the mean of printed rates: one step for each. */
-static double seconds_of_rates(const json_t *result, const json_t *evidence)
+static double seconds_of_rates(const struct rp_log_result *result, const struct rp_log_evidence *evidence)
 {
-    const json_t *rate = rp_json_at(result, "throughput/value");
-    const char *unit = rp_json_text_at(result, "throughput/unit");
-    double samples = json_number_value(json_object_get(result, "global_batch")) *
-                     json_number_value(rp_json_at(evidence, "printed/count"));
-    if (rp_json_at(evidence, "window/seconds") || !(json_number_value(rate) > 0))
+    const char *unit = rp_text_or_empty(result->throughput.unit);
+    double samples = result->global_batch * evidence->printed.count;
+    if (!isnan(evidence->window.seconds) || !(result->throughput.value > 0))
         return 0;
     if (rp_same_text(unit, "tokens/s"))
-        samples *= json_number_value(json_object_get(result, "sequence_length"));
+        samples *= result->sequence_length;
     else if (!rp_same_text(unit, "sequences/s") && !rp_same_text(unit, "images/s") && !rp_same_text(unit, "samples/s"))
         return 0;
-    return samples / json_number_value(rate);
+    return isnan(samples) ? 0 : samples / result->throughput.value;
 }
 
 double rp_command_rates_s(const struct rp_command_figures *figures)
@@ -237,7 +234,10 @@ double rp_command_rates_s(const struct rp_command_figures *figures)
     double most = 0;
     if (!log || json_array_size(log->result) != json_array_size(log->evidence))
         return 0;
-    json_array_foreach(log->result, i, one)
-        most = fmax(most, seconds_of_rates(one, json_array_get(log->evidence, i)));
+    json_array_foreach(log->result, i, one) {
+        RP_READ(log_result, result, one);
+        RP_READ(log_evidence, evidence, json_array_get(log->evidence, i));
+        most = fmax(most, seconds_of_rates(&result, &evidence));
+    }
     return is_too_long(most, figures) ? most : 0;
 }

@@ -133,26 +133,28 @@ struct rp_run_documents *rp_run_documents_read_command(json_t *facts, json_t *fi
     return NULL;
 }
 
+/* Of the log of a command; NULL: there is none, or there are several. */
+static const json_t *only_result(const struct rp_run_documents *d)
+{
+    const struct rp_log_figures *log = d->command ? d->observed->log : NULL;
+    return log && json_array_size(log->result) == 1 ? json_array_get(log->result, 0) : NULL;
+}
+
 double rp_run_throughput(const struct rp_run_documents *d, const char **unit)
 {
-    const struct rp_log_figures *log = d->observed ? d->observed->log : NULL;
     *unit = d->command ? "" : d->figures.results.throughput.unit;
     if (!d->command)
         return d->figures.results.throughput.value;
-    const json_t *rate = log && json_array_size(log->result) == 1 ? rp_json_at(log->result, "0/throughput") : NULL;
-    if (!json_is_number(json_object_get(rate, "value")))
-        return NAN;
-    *unit = rp_json_text_at(rate, "unit");
-    return json_number_value(json_object_get(rate, "value"));
+    RP_READ(log_result, result, only_result(d));
+    if (!isnan(result.throughput.value))
+        *unit = rp_json_text_at(only_result(d), "throughput/unit"); /* borrowed from the document */
+    return result.throughput.value;
 }
 
 double rp_run_minutes(const struct rp_run_documents *d)
 {
-    const struct rp_log_figures *log = d->command ? d->observed->log : NULL;
-    const json_t *minutes = log && json_array_size(log->result) == 1
-                                ? json_object_get(json_array_get(log->result, 0), "time_to_train_min")
-                                : NULL;
-    return json_is_number(minutes) ? json_number_value(minutes) : NAN;
+    RP_READ(log_result, result, only_result(d));
+    return result.time_to_train_min;
 }
 
 struct rp_run_documents *rp_run_documents_use(struct rp_run_documents *d)
