@@ -9,7 +9,7 @@
  *          the socket for rp_channel_events().
  * Owner:   the channel owns the socket and closes it. One thread at a time uses a channel; several channels may be used
  *          by several threads.
- * Extend:  a new use of channels has a purpose of its own. The GPU worker has channel_none.c in the place of channel.c.
+ * Extend:  a new use of channels has a purpose of its own.
  *
  * The identity, in clear: "repro1 PURPOSE JOB FROM TO", FROM being the rank of the client.
  */

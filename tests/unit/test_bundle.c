@@ -359,7 +359,6 @@ TEST(content_of_many_windows_comes_out_as_it_went_in)
     }
 }
 
-/* Blocks without content between any others, of which some are stored as they are and some are not. */
 /* In a window that is smaller than either size: only counting tells. */
 TEST(a_frame_with_more_content_than_it_records_is_refused)
 {
@@ -375,6 +374,7 @@ TEST(a_frame_with_more_content_than_it_records_is_refused)
     }
 }
 
+/* Blocks without content between any others, of which some are stored as they are and some are not. */
 TEST(blocks_of_nothing_between_others_are_no_harm)
 {
     RP_BUF tar = {0}, file = {0}, padded = {0};
