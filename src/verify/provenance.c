@@ -7,17 +7,18 @@
 #include "base/text.h"
 #include "report/figure.h"
 #include "sign/dsse.h"
+#include "sign/statement.h"
 #include "sign/trust.h"
 #include "verify/verify.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ENVELOPE_MAX (1ul << 20)
 #define KEY_MAX 4096
-#define STATEMENT_TYPE "https://in-toto.io/Statement/v1"
 #define PREDICATE_TYPE "https://slsa.dev/provenance/v1"
 
 const char rp_provenance_text[] = "{/summary p}\n"
@@ -73,70 +74,63 @@ static int judge_key(json_t *j, const char *print, const char *trust, int any_ke
     return standing == RP_STANDING_UNKNOWN;
 }
 
-static const json_t *read_subjects(const json_t *statement, struct rp_err *err)
+static int check_form(const struct rp_statement_document *s, struct rp_err *err)
 {
-    const char *type, *predicate;
-    const json_t *subjects = json_object_get(statement, "subject");
-    if (rp_json_str(statement, "_type", &type, "statement", err) < 0 ||
-        rp_json_str(statement, "predicateType", &predicate, "statement", err) < 0)
-        return NULL;
-    if (strcmp(type, STATEMENT_TYPE) != 0 || strcmp(predicate, PREDICATE_TYPE) != 0)
-        return rp_fail_null(err, RP_MALFORMED, "the statement is not provenance of SLSA v1");
-    if (!json_array_size(subjects))
-        return rp_fail_null(err, RP_MALFORMED, "the statement has no subjects");
-    return subjects;
+    if (strcmp(rp_text_or_empty(s->_type), RP_STATEMENT_TYPE) != 0 ||
+        strcmp(rp_text_or_empty(s->predicateType), PREDICATE_TYPE) != 0)
+        return rp_fail(err, RP_MALFORMED, "the statement is not provenance of SLSA v1");
+    return s->subject_n ? 0 : rp_fail(err, RP_MALFORMED, "the statement has no subjects");
 }
 
 /* Each file is read once: the same one named ten thousand times would take hours. */
-static int check_names(const json_t *subjects, struct rp_err *err)
+static int check_names(const struct rp_statement_document *s, struct rp_err *err)
 {
     char shown[72];
-    for (size_t i = 0; i < json_array_size(subjects); i++) {
-        const char *name = rp_json_text_at(json_array_get(subjects, i), "name");
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(name, rp_json_text_at(json_array_get(subjects, k), "name")) == 0)
+    for (int64_t i = 0; i < s->subject_n; i++) {
+        const char *name = rp_text_or_empty(s->subject[i].name);
+        for (int64_t k = 0; k < i; k++)
+            if (strcmp(name, rp_text_or_empty(s->subject[k].name)) == 0)
                 return rp_fail(err, RP_MALFORMED, "the statement names the file '%s' twice", rp_excerpt(shown, name));
     }
     return 0;
 }
 
 /* Compares the file of a subject with its digest: "passed", "FAILED" or "missing". */
-static const char *check_file(const char *envelope, const json_t *subject, const char **name, struct rp_err *err)
+static const char *check_file(const char *envelope, const struct rp_statement_subject *subject, struct rp_err *err)
 {
-    char is[RP_SHA256_HEX];
-    const char *digest;
+    char is[RP_SHA256_HEX], shown[72];
     struct rp_err ignored;
-    if (rp_json_str(subject, "name", name, "subject", err) < 0 ||
-        rp_json_str(json_object_get(subject, "digest"), "sha256", &digest, "subject", err) < 0)
-        return NULL;
-    if (!**name || strchr(*name, '/') || strcmp(*name, "..") == 0)
+    const char *name = rp_text_or_empty(subject->name), *digest = subject->digest.sha256;
+    if (!*name || strchr(name, '/') || strcmp(name, "..") == 0)
         return rp_fail_null(err, RP_MALFORMED, "the name of a subject is not that of a file next to the envelope");
-    RP_FREE char *path = path_beside(envelope, *name);
+    if (!digest)
+        return rp_fail_null(err, RP_MALFORMED, "the statement has no SHA-256 of '%s'", rp_excerpt(shown, name));
+    RP_FREE char *path = path_beside(envelope, name);
     if (rp_sha256_file(is, path, NULL, &ignored) < 0)
         return "missing";
     return strcmp(is, digest) == 0 ? "passed" : "FAILED";
 }
 
 /* Adds "files"; *passed: how many have their digest. */
-static int check_files(json_t *provenance, const char *envelope, const json_t *subjects, size_t *passed,
-                       struct rp_err *err)
+static int check_files(json_t *provenance, const char *envelope, const struct rp_statement_document *s,
+                       int64_t *passed, struct rp_err *err)
 {
-    json_t *list = json_array(), *subject;
-    size_t i;
+    json_t *list = json_array();
     json_object_set_new(provenance, "files", list);
-    json_array_foreach((json_t *)subjects, i, subject) {
-        const char *name, *state = check_file(envelope, subject, &name, err);
+    for (int64_t i = 0; i < s->subject_n; i++) {
+        const char *state = check_file(envelope, &s->subject[i], err);
         if (!state)
             return -1;
         *passed += strcmp(state, "passed") == 0;
-        json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "state", state));
+        json_array_append_new(list, json_pack("{s:s, s:s}", "name", s->subject[i].name, "state", state));
     }
     return 0;
 }
 
-static void set_verdict(json_t *j, enum rp_verdict v, size_t passed, size_t n)
+static void set_verdict(json_t *j, enum rp_verdict v, int64_t passed, int64_t n)
 {
-    RP_FREE char *summary = rp_asprintf("%s: %zu of %zu files are those of the release", rp_verdict_text(v), passed, n);
+    RP_FREE char *summary = rp_asprintf("%s: %" PRId64 " of %" PRId64 " files are those of the release",
+                                        rp_verdict_text(v), passed, n);
     json_object_set_new(j, "verdict", json_string(rp_verdict_name(v)));
     json_object_set_new(j, "summary", json_string(summary));
 }
@@ -144,23 +138,24 @@ static void set_verdict(json_t *j, enum rp_verdict v, size_t passed, size_t n)
 static int judge_statement(json_t *j, const char *path, const struct rp_envelope *e, const char *trust, int any_key,
                            struct rp_err *err)
 {
-    size_t passed = 0;
-    RP_JSON *statement = rp_json_parse(rp_buf_text(&e->payload), e->payload.size, "statement", err);
-    const json_t *subjects = statement ? read_subjects(statement, err) : NULL;
-    if (!subjects)
+    int64_t passed = 0;
+    RP_JSON *json = rp_json_parse(rp_buf_text(&e->payload), e->payload.size, "statement", err);
+    RP_READ(statement_document, statement, json);
+    if (!json || check_form(&statement, err) < 0)
         return -1;
-    const json_t *from = rp_pointer(statement, "/predicate/buildDefinition/externalParameters");
+    const json_t *from = rp_pointer(json, "/predicate/buildDefinition/externalParameters");
     json_t *provenance =
         json_pack("{s:s, s:s}", "commit", rp_json_text_at(from, "commit"), "tree", rp_json_text_at(from, "tree"));
     const int unknown = judge_key(j, rp_json_text_at(j, "fingerprint"), trust, any_key, err);
     json_object_set_new(j, "provenance", provenance);
-    if (unknown < 0 || check_names(subjects, err) < 0 || check_files(provenance, path, subjects, &passed, err) < 0)
+    if (unknown < 0 || check_names(&statement, err) < 0 || check_files(provenance, path, &statement, &passed, err) < 0)
         return -1;
-    const size_t n = json_array_size(subjects);
+    const int64_t n = statement.subject_n;
     set_verdict(j, passed < n ? RP_VERDICT_FAILED : unknown ? RP_VERDICT_UNKNOWN_KEY : RP_VERDICT_VERIFIED, passed, n);
     if (passed < n)
-        return rp_fail(err, RP_MISMATCH, "%zu of %zu files differ from those of the release, or are missing",
-                       n - passed, n);
+        return rp_fail(err, RP_MISMATCH,
+                       "%" PRId64 " of %" PRId64 " files differ from those of the release, or are missing", n - passed,
+                       n);
     return unknown ? rp_fail(err, RP_UNKNOWN_KEY,
                              "the key that signed, %s, is unknown here: name it with --trust, or accept any "
                              "with --any-key",
