@@ -27,6 +27,11 @@ uint64_t rp_wall_ns(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+uint64_t rp_boottime_ns(void)
+{
+    return read_clock(CLOCK_BOOTTIME);
+}
+
 void rp_rfc3339(char out[32], uint64_t wall_ns)
 {
     time_t s = (time_t)(wall_ns / 1000000000u);

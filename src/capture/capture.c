@@ -74,7 +74,7 @@ static int find_salt(char salt[33], const struct rp_capture_opts *o, const json_
 }
 
 /* A record is of the moment at which it was made. */
-static void find_time(char when[32], const json_t *recorded)
+static void find_time(char when[32], const struct rp_capture_opts *o, const json_t *recorded)
 {
     static const char form[] = "0000-00-00T00:00:00Z";
     RP_READ(capture_document, record, recorded);
@@ -86,7 +86,7 @@ static void find_time(char when[32], const json_t *recorded)
     if (then && !form[same] && !then[same])
         memcpy(when, then, sizeof form);
     else
-        rp_rfc3339(when, rp_wall_ns());
+        rp_rfc3339(when, o->wall_ns ? o->wall_ns : rp_wall_ns());
 }
 
 static json_t *run_all(struct rp_probe *p)
@@ -118,7 +118,7 @@ json_t *rp_capture(const struct rp_capture_opts *o, struct rp_err *err)
     if (!recorded && !p.live && err->code != RP_OK)
         return NULL;
     p.recorded = recorded;
-    find_time(when, recorded);
+    find_time(when, o, recorded);
     if (find_salt(salt, o, recorded, err) < 0 ||
         (o->record && !(p.record = rp_record_new(o->record, root, salt, when, err))))
         return NULL;

@@ -32,6 +32,7 @@ struct rp_capture_opts {
     int identify;        /* host name, serials and UUIDs in clear instead of as salted hashes */
     const char *salt;    /* 32 hex digits; NULL: fresh random ones. Tests fix it. */
     struct rp_buf *hwloc_xml; /* receives hwloc's XML if the topology probe succeeds; or NULL */
+    uint64_t wall_ns;         /* time of the capture since 1970; 0: by the clock of this machine */
 };
 
 /* o->probes from "cpu,memory"; an unknown name is RP_USAGE. */

@@ -244,9 +244,17 @@ static void find_gpus(struct exec *x)
     rp_exec_share_gpus(x);
 }
 
+/* Now, by the wall clock as it was at the start: one that is set meanwhile does not move captures. */
+static uint64_t wall_of_command(const struct exec *x)
+{
+    const uint64_t now = x->started_ns + (rp_boottime_ns() - x->boot_ns);
+    return now > x->ended_ns ? now : x->ended_ns;
+}
+
 static int capture_before(struct exec *x, struct rp_err *err)
 {
-    const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .hwloc_xml = &x->hwloc_xml[0]};
+    const struct rp_capture_opts c = {
+        .root = "/", .identify = x->o->identify, .hwloc_xml = &x->hwloc_xml[0], .wall_ns = wall_of_command(x)};
     rp_progress_phase(&x->progress, "capturing", NULL);
     rp_run_job_tend(&x->job);
     x->node[0].before = rp_capture(&c, err);
@@ -353,7 +361,8 @@ static int capture_after(struct exec *x, struct rp_err *err)
 {
     RP_READ(capture_document, before, x->node[0].before);
     /* the same salt: hidden values are compared */
-    const struct rp_capture_opts c = {.root = "/", .identify = x->o->identify, .salt = before.salt};
+    const struct rp_capture_opts c = {
+        .root = "/", .identify = x->o->identify, .salt = before.salt, .wall_ns = wall_of_command(x)};
     const int is_whole = x->lost.code == RP_OK;
     rp_progress_phase(&x->progress, "sealing", NULL);
     if (is_whole)
@@ -480,6 +489,7 @@ static int cmd_exec(struct rp_cli *cli, struct rp_err *err)
                                                          .o = cli->opts,
                                                          .started_ns = rp_wall_ns(),
                                                          .begun_ns = rp_now_ns(),
+                                                         .boot_ns = rp_boottime_ns(),
                                                          .end = {.exit_status = -1, .signal = -1}};
     char digest[RP_SHA256_HEX];
     x.facts = x.doc.command = rp_alloc(sizeof *x.doc.command);

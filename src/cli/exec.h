@@ -68,7 +68,8 @@ struct exec {
     char log_begins[72];  /* its first line with text, shortened; "": there is none */
     struct rp_err lost;   /* of the job: why it ended for all; code RP_OK: it did not */
     char statement[RP_SHA256_HEX];
-    uint64_t started_ns, begun_ns, ended_ns;
+    uint64_t begun_ns, boot_ns;    /* monotonic clock and CLOCK_BOOTTIME at the start */
+    uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
 };
 
 void rp_exec_part_fini(struct exec_part *p);

@@ -110,10 +110,18 @@ static int check_captures_fit(const struct rp_run_session *r, struct rp_err *err
                    r->hosts, bytes >> 20, (RP_BUNDLE_DOCUMENTS_MAX - OTHER_DOCUMENTS) >> 20);
 }
 
+/* Now, by the wall clock as it was at the start: one that is set during the run does not move captures out of it. */
+static uint64_t wall_of_run(const struct rp_run_session *r)
+{
+    const uint64_t now = r->started_ns + (rp_boottime_ns() - r->boot_ns);
+    return now > r->ended_ns ? now : r->ended_ns;
+}
+
 /* This machine and, of a job of several processes, the others at the same time. */
 static int capture_before(struct rp_run_session *r, struct rp_err *err)
 {
-    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .hwloc_xml = &r->hwloc_xml};
+    struct rp_capture_opts c = {
+        .root = "/", .identify = r->o->identify, .hwloc_xml = &r->hwloc_xml, .wall_ns = wall_of_run(r)};
     r->before = rp_capture(&c, err);
     if (!r->before || !r->job_of_many.several)
         return r->before ? 0 : -1;
@@ -131,7 +139,8 @@ static int capture_after(struct rp_run_session *r, struct rp_err *err)
 {
     RP_READ(capture_document, before, r->before);
     /* the same salt: hidden values stay comparable */
-    struct rp_capture_opts c = {.root = "/", .identify = r->o->identify, .salt = before.salt};
+    struct rp_capture_opts c = {
+        .root = "/", .identify = r->o->identify, .salt = before.salt, .wall_ns = wall_of_run(r)};
     struct rp_err gone;
     const int asked =
         r->job_of_many.several && rp_run_job_ask_captures(&r->job_of_many, before.salt, r->o->identify, &gone) == 0;
@@ -457,7 +466,8 @@ static int follow_job(struct rp_run_session *r, struct rp_err *err)
 int rp_run(struct rp_cli *cli, const struct rp_run_opts *o, const struct rp_run_from *from, struct rp_err *err)
 {
     __attribute__((cleanup(run_fini))) struct rp_run_session r = {
-        .cli = cli, .own = *o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns()};
+        .cli = cli, .own = *o, .from = from, .started_ns = rp_wall_ns(), .begun_ns = rp_now_ns(),
+        .boot_ns = rp_boottime_ns()};
     r.o = &r.own;
     if (cli->json && o->output && strcmp(o->output, "-") == 0)
         return rp_fail(err, RP_USAGE, "--output - and --json both write to standard output: leave one of them out");

@@ -88,7 +88,7 @@ struct rp_run_session {
     char devices[RP_PLACE_TEXT];
     char root_key[RP_SHA256_HEX];  /* of a replication */
     char statement[RP_SHA256_HEX]; /* of the written bundle, or "" */
-    uint64_t begun_ns;             /* monotonic clock at the start */
+    uint64_t begun_ns, boot_ns;    /* monotonic clock and CLOCK_BOOTTIME at the start */
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
 };
 

@@ -30,6 +30,16 @@ static const char *state(const json_t *env, const char *probe, const char *name)
     return s ? s : "(no value)";
 }
 
+/* That of a run, which does not change with the clock of the machine. */
+TEST(time_that_is_given_is_that_of_the_document)
+{
+    struct rp_err err = {0};
+    struct rp_capture_opts o = {.root = "/", .wall_ns = 1000000000999999999u};
+    CHECK(rp_capture_select(&o, "kernel", &err) == 0, "%s", err.msg);
+    RP_JSON *env = rp_capture(&o, &err);
+    CHECK_STR(json_string_value(json_object_get(env, "captured_at")), "2001-09-09T01:46:40Z");
+}
+
 TEST(this_machine)
 {
     struct env_counts c;
