@@ -158,6 +158,14 @@ static int run_barrier(struct rp_comm *c, void *arg, struct rp_err *err)
     return rp_comm_barrier(c, RP_GROUP_WORLD, err);
 }
 
+/* waiting() of rank 1: it waits for rank 2 once rank 0 has welcomed it. */
+static int note_welcome(void *arg, int rank)
+{
+    if (rank == 2)
+        *(_Atomic int *)arg = 1;
+    return 0;
+}
+
 /* Ranks 0 and 1 on one host, rank 2 on another one. */
 TEST(strangers)
 {
@@ -204,8 +212,12 @@ TEST(strangers)
                         greetings[i].one_host, &err) == -1,
               "wrong %s", greetings[i].name);
 
+    _Atomic int welcome = 0;
+    w->ranks[1].opts.waiting = note_welcome;
+    w->ranks[1].opts.waiting_arg = (void *)&welcome;
     mesh_rank_start(&w->ranks[1]);
-    usleep(500000);
+    while (!welcome)
+        usleep(1000);
     for (int i = 0; i < 2; i++, strangers++) /* a second rank 1, which has the key */
         CHECK(attack_as(port, 1, "job-1", mesh_key, 0, !i, &err) == -1);
     mesh_rank_start(&w->ranks[2]);
