@@ -45,7 +45,7 @@ static __attribute__((unused)) void honest_fx(struct fx *x)
             "{\"clock_sm_hz\":1500000000,\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"temperature_c\":40,\"throttle\":%s}\n",
             i, 4900000000 + i * 100000007ll, 250000 + i, i % 3 ? "[]" : "[\"sw_power_cap\"]");
     x->backend = "cuda";
-    x->device = "Tesla V100-SXM2-16GB, sm_70";
+    x->device = "gpu0 Tesla V100-SXM2-16GB sm_70";
     MUST(fx_documents(x, "complete", NULL, &err) == 0);
 }
 
