@@ -112,6 +112,8 @@ void rp_object_fini(void *object, const struct rp_object_type *type)
     memset(object, 0, type->size);
 }
 
+/* Room doubles where n is a power of two. A list that rp_object_read() made has room for its n elements alone: nothing
+ * may be added to it, here or by rp_texts_add(). */
 void *rp_object_add(void *list, int64_t *n, const struct rp_object_type *type)
 {
     char **of = list;
