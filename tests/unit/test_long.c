@@ -65,7 +65,8 @@ TEST(many_open_runs_in_a_ledger)
     failed = rp_ledger_find(path, &facts, RECIPE, "", &place, &err);
     double finding = cpu_s() - t1;
     CHECK(!failed && place.failed == 2 && place.later == RUNS - 3, "%s", err.msg);
-    CHECK(finding < 1.7 * reading + 0.05, "reading takes %.2f s, finding %.2f s", reading, finding);
+    /* the square would be 8 times; the processor time of equal work differs by a third on a busy machine */
+    CHECK(finding < 3 * reading + 0.05, "reading takes %.2f s, finding %.2f s", reading, finding);
 }
 
 /* Each row a section and a series of its own. */

@@ -18,7 +18,7 @@ plant && user=$name && plant && home=$name && plant && cwd=$name && plant && tmp
 plant && store=$name && plant && cache=$name && plant && config=$name && plant && keys=$name
 plant && ledgers=$name && plant && data=$name && plant && init=$name && plant && save=$name
 plant && saves=$name && plant && out=$name && plant && recipe=$name && plant && host0=$name
-plant && host1=$name && plant && mnt1=$name && plant && mnt2=$name && plant && bind=$name
+plant && host1=$name && plant && mnt1=$name$$ && plant && mnt2=$name$$ && plant && bind=$name
 plant && file=$name
 export USER=$user LOGNAME=$user HOME=$PWD/$home TMPDIR=$PWD/$tmp REPRO_STORE=$PWD/$store XDG_CACHE_HOME=$PWD/$cache XDG_CONFIG_HOME=$PWD/$config
 mkdir -p "$home" "$tmp" "$store" "$cache" "$config" "$keys" "$ledgers" "$cwd" "$data" "$init" "$saves" "$out" "$recipe"
@@ -26,7 +26,7 @@ unset REPRO_LEDGER
 "$REPRO" key new -o "$keys/$file.pem" >key.txt
 export REPRO_KEY=$PWD/$keys/$file.pem
 top=$PWD
-# mounts of all kinds, and one that holds the working directory
+# mounts of all kinds, in places that no other run of the tests has, and one that holds the working directory
 mount -t tmpfs "$mnt1" "$cwd" && mkdir -p "/mnt/$mnt1" "/mnt/$mnt2" "$cwd/$bind" && trap 'umount "/mnt/$mnt1" "/mnt/$mnt2"; rmdir "/mnt/$mnt1" "/mnt/$mnt2"' EXIT
 mount -t tmpfs -o size=1m "$mnt2" "/mnt/$mnt1" && mount --bind "$top/$data" "/mnt/$mnt2"
 cd "$cwd" || exit 1
