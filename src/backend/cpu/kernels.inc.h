@@ -12,9 +12,10 @@
 #include "backend/cpu/low_round.inc.h"
 #include "backend/cpu/rows.inc.h"
 
-#include "backend/cpu/pointwise.inc.h"
-
 #include "backend/cpu/exp.inc.h"
+#include "backend/cpu/gelu.inc.h"
+
+#include "backend/cpu/pointwise.inc.h"
 
 #include "backend/cpu/chains.inc.h"
 #include "backend/cpu/low_product.inc.h"

@@ -13,34 +13,6 @@ struct act_job {
     long rows, width;
 };
 
-static void run_gelu(float *y, const float *x, long n)
-{
-#pragma GCC ivdep
-    for (long i = 0; i < n; i++)
-        y[i] = r_gelu(x[i]);
-}
-
-static void run_gelu_backward(float *dx, const float *dy, const float *x, long n)
-{
-#pragma GCC ivdep
-    for (long i = 0; i < n; i++)
-        dx[i] = dy[i] * r_gelu_grad(x[i]);
-}
-
-static void run_gelu_tanh(float *y, const float *x, long n)
-{
-#pragma GCC ivdep
-    for (long i = 0; i < n; i++)
-        y[i] = r_gelu_tanh(x[i]);
-}
-
-static void run_gelu_tanh_backward(float *dx, const float *dy, const float *x, long n)
-{
-#pragma GCC ivdep
-    for (long i = 0; i < n; i++)
-        dx[i] = dy[i] * r_gelu_tanh_grad(x[i]);
-}
-
 static void run_tanh(float *y, const float *x, long n)
 {
 #pragma GCC ivdep
