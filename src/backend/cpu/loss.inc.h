@@ -1,4 +1,9 @@
-/* Softmax cross-entropy and weighted sums. Compiled once per instruction set by ops_<isa>.c. */
+/* Softmax cross-entropy and weighted sums. Compiled once per instruction set by ops_<isa>.c.
+ *
+ * A row of logits fits into the second-level cache: the pass that finds its maximum waits for memory, and the pass with
+ * the exponentials for instructions. So the latter prefetches the next row of its part. */
+
+#define XENT_ROWS 8 /* of a part, unless there are too few for all threads */
 
 struct xent_job {
     float *loss, *logits;
@@ -9,6 +14,7 @@ struct xent_job {
     int shards;
     float smoothing, scale;
     const struct rp_arithmetic *low; /* NULL: strict fp32 */
+    long rows, each;                 /* each: of a part */
 };
 
 static float row_max(const float *z, long width)
@@ -25,13 +31,15 @@ static float row_max(const float *z, long width)
     return max_end(&m) + 0.0f;
 }
 
-/* z becomes e; the sum128 of a shard. */
-static float sum_of_shard(float *z, float m, long classes)
+/* z becomes e; the sum128 of a shard. next: the same shard of the next row, or NULL. */
+static float sum_of_shard(float *z, const float *next, float m, long classes)
 {
     struct sum128 s;
     sum_start(&s);
     const vf vm = vset1(m);
     EACH_VECTOR(classes, {
+        if (next && j % 16 == 0)
+            __builtin_prefetch(next + j, 1, 2);
         vf e = vexp_below(vget(z + j, n) - vm);
         e = n == W ? e : vfirst(e, n);
         vput(z + j, e, n);
@@ -40,35 +48,45 @@ static float sum_of_shard(float *z, float m, long classes)
     return sum_end(&s);
 }
 
-static float sum_of_shards(float *z, float m, long shards, long each)
+static float sum_of_shards(float *z, const float *next, float m, long shards, long each)
 {
     if (shards == 1)
-        return sum_of_shard(z, m, each);
-    long left = rp_tree_split(shards);
-    float a = sum_of_shards(z, m, left, each), b = sum_of_shards(z + left * each, m, shards - left, each);
+        return sum_of_shard(z, next, m, each);
+    const long left = rp_tree_split(shards), half = left * each;
+    float a = sum_of_shards(z, next, m, left, each);
+    float b = sum_of_shards(z + half, next ? next + half : NULL, m, shards - left, each);
     return a + b;
 }
 
-static void xent_part(void *arg, int part, int thread)
+static void xent_row(const struct xent_job *o, long row, const float *next)
 {
-    const struct xent_job *o = arg;
-    float *z = o->logits + part * o->ld, coef = o->coef[part] * o->scale;
-    const long classes = o->classes, label = o->labels[part];
+    float *z = o->logits + row * o->ld, coef = o->coef[row] * o->scale;
+    const long classes = o->classes, label = o->labels[row];
     float m = row_max(z, classes), at_label = z[label] - m;
-    (void)thread;
-    float sum = sum_of_shards(z, m, o->shards, classes / o->shards), inv = 1.0f / sum, e_label = z[label];
-    o->loss[part] = r_log(sum) - at_label;
+    float sum = sum_of_shards(z, next, m, o->shards, classes / o->shards), inv = 1.0f / sum, e_label = z[label];
+    o->loss[row] = r_log(sum) - at_label;
     EACH_VECTOR(classes, { vput(z + j, (vget(z + j, n) * vset1(inv)) * vset1(coef), n); });
     z[label] = (e_label * inv - 1.0f) * coef;
     if (o->low)
         low_round_row(z, z, classes, o->low->format);
 }
 
+static void xent_part(void *arg, int part, int thread)
+{
+    const struct xent_job *o = arg;
+    const long end = least_of(o->rows, (part + 1) * o->each);
+    (void)thread;
+    for (long r = part * o->each; r < end; r++)
+        xent_row(o, r, r + 1 < end ? o->logits + (r + 1) * o->ld : NULL);
+}
+
 static void cpu_softmax_xent(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels,
                              const float *coef, float scale, int n, int classes, int shards)
 {
-    struct xent_job o = {loss, logits, ld, labels, coef, classes, shards, 0.0f, scale, low_of(dev)};
-    rp_pool_run(rp_cpu_of(dev)->pool, n, xent_part, &o);
+    struct rp_cpu *cpu = rp_cpu_of(dev);
+    const long each = least_of(XENT_ROWS, blocks_of(n, 4 * cpu->threads));
+    struct xent_job o = {loss, logits, ld, labels, coef, classes, shards, 0.0f, scale, low_of(dev), n, each};
+    rp_pool_run(cpu->pool, blocks_of(n, each), xent_part, &o);
 }
 
 static void xent_smoothed_part(void *arg, int part, int thread)
@@ -83,7 +101,7 @@ static void xent_smoothed_part(void *arg, int part, int thread)
     sum_start(&s);
     EACH_VECTOR(classes, { s.lane[l] = s.lane[l] + vget(z + j, n); });
     const float m = row_max(z, classes), mean = sum_end(&s) * share, at_label = z[label] - m;
-    const float sum = sum_of_shard(z, m, classes), inv = 1.0f / sum, e_label = z[label], log = r_log(sum);
+    const float sum = sum_of_shard(z, NULL, m, classes), inv = 1.0f / sum, e_label = z[label], log = r_log(sum);
     o->loss[part] = __builtin_fmaf(a, log - (mean - m), rest * (log - at_label));
     EACH_VECTOR(classes, { vput(z + j, (vget(z + j, n) * vset1(inv) - vset1(each)) * vset1(coef), n); });
     z[label] = (e_label * inv - each - rest) * coef;
@@ -94,7 +112,7 @@ static void xent_smoothed_part(void *arg, int part, int thread)
 static void cpu_softmax_xent_smoothed(struct rp_dev *dev, float *loss, float *logits, long ld, const int32_t *labels,
                                       const float *coef, float scale, int n, int classes, float smoothing)
 {
-    struct xent_job o = {loss, logits, ld, labels, coef, classes, 1, smoothing, scale, low_of(dev)};
+    struct xent_job o = {loss, logits, ld, labels, coef, classes, 1, smoothing, scale, low_of(dev), n, 1};
     rp_pool_run(rp_cpu_of(dev)->pool, n, xent_smoothed_part, &o);
 }
 
