@@ -1,15 +1,28 @@
 #include "base/interrupt.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #include <signal.h>
 #include <unistd.h>
 
+#define ECHO_NS 50000000 /* a person needs longer for the next one */
+
 static volatile sig_atomic_t signals, settled;
+static volatile uint64_t last;
+
+int rp_interrupt_is_echo(volatile uint64_t *last_ns)
+{
+    const uint64_t before = *last_ns, now = rp_now_ns();
+    *last_ns = now;
+    return before && now - before < ECHO_NS;
+}
 
 static void on_signal(int sig)
 {
     (void)sig;
+    if (rp_interrupt_is_echo(&last))
+        return;
     if (++signals >= 2)
         _exit(rp_exit_status(RP_INTERRUPTED)); /* the kernel kills the children with us (PR_SET_PDEATHSIG) */
 }

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 void rp_interrupt_catch(void);
 void rp_interrupt_release(void); /* in a child: what is caught has its default again, except SIGINT */
 /* Has a signal arrived, and rp_interrupt_settle() not been called? 0 in programs that do not catch signals. */
@@ -16,3 +18,6 @@ int rp_interrupted(void);
 void rp_interrupt_settle(void);
 /* What rp_interrupt_settle() began is complete, and more follows: a signal that arrived since counts. */
 void rp_interrupt_resume(void);
+/* In a handler: whether a signal follows the one before, at *last_ns (0 at first), too soon for a second Ctrl-C.
+ * `timeout` and launchers send one to a process and to its group. */
+int rp_interrupt_is_echo(volatile uint64_t *last_ns);

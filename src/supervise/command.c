@@ -2,6 +2,7 @@
 #include "supervise/command.h"
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
 
@@ -146,12 +147,13 @@ static const int passed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2}
 #define PASSED (sizeof passed / sizeof *passed)
 
 static volatile sig_atomic_t child, last_signal, interrupts;
+static volatile uint64_t last_interrupt;
 
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
     (void)context;
     last_signal = sig;
-    interrupts += sig == SIGINT;
+    interrupts += sig == SIGINT && !rp_interrupt_is_echo(&last_interrupt);
     if (child > 0 && info->si_code != SI_KERNEL) /* the terminal sent it to the command, too */
         kill((pid_t)child, sig);
 }

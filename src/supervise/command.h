@@ -55,5 +55,5 @@ int rp_command_run(struct rp_command_end *end, const struct rp_command_opts *o, 
                    struct rp_err *err) rp_must_check;
 /* From any thread: a signal to the command, if it runs, and to what it has started: a shell does not pass one on. */
 int rp_command_signal(int sig); /* 0: it does not run */
-int rp_command_interrupts(void); /* how often SIGINT came since it was started */
+int rp_command_interrupts(void); /* how often Ctrl-C came since it was started */
 void rp_command_end_fini(struct rp_command_end *end);

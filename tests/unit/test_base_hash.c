@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/interrupt.h"
 #include "tests/unit/tap.h"
 
 #include <stdlib.h>
@@ -62,4 +63,16 @@ TEST(time_as_text)
     CHECK(strcmp(text, "2026-11-21T06:26:55Z") == 0, "%s", text);
     uint64_t a = rp_now_ns(), b = rp_now_ns();
     CHECK(b >= a && rp_wall_ns() > 1700000000ull * 1000000000ull, "clocks");
+}
+
+TEST(signal_right_after_another_is_its_echo)
+{
+    volatile uint64_t last = 0;
+    int echo = 0;
+    CHECK(!rp_interrupt_is_echo(&last) && last, "the first is none");
+    for (int i = 0; i < 20; i++) /* this process may not run for a while */
+        echo |= rp_interrupt_is_echo(&last);
+    CHECK(echo, "one after the other are two signals");
+    last = rp_now_ns() - 90000000;
+    CHECK(!rp_interrupt_is_echo(&last), "a second Ctrl-C within 90 ms is lost");
 }
