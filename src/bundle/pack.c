@@ -197,11 +197,13 @@ static int check_frame(struct rp_unpack *u, size_t limit, struct rp_err *err)
     static const unsigned char magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
     ZSTD_frameHeader h;
     if (u->in_size < 6 || memcmp(u->in, magic, sizeof magic) != 0)
-        return rp_fail(err, RP_MALFORMED, "not a zstd file");
+        return rp_fail(err, RP_MALFORMED, "not a zstd file, as bundles are (NAME.repro.tar.zst)");
     if ((u->in[4] & 0x1f) != 0x04)
         return rp_fail(err, RP_MALFORMED, "zstd: the frame needs a checksum, no dictionary, and zero reserved bits");
     if (ZSTD_getFrameHeader(&h, u->in, u->in_size) != 0 || h.frameContentSize == ZSTD_CONTENTSIZE_UNKNOWN)
-        return rp_fail(err, RP_MALFORMED, "zstd: the frame does not record the size of its content");
+        return rp_fail(err, RP_MALFORMED,
+                       "zstd: the frame does not record the size of its content: it was packed by another program; "
+                       "'repro verify DIR' takes the directory of an unpacked bundle");
     if (h.frameContentSize > limit || h.frameContentSize > RATIO_SLACK + RATIO * (unsigned long long)u->file_size)
         return rp_fail(err, RP_MALFORMED,
                        "zstd: %llu bytes in a file of %llu; at most %zu bytes and %d times the file are accepted",
