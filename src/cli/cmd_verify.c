@@ -213,7 +213,8 @@ static int check_arguments(const struct rp_cli *cli, struct rp_err *err)
     for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)
         if (rp_cli_check_bundle(bundles[i][0], bundles[i][1], err) < 0)
             return -1;
-    if (rp_cli_check_ledger("ledger", o->ledger, err) < 0 || rp_cli_check_readable("tsa-ca", o->tsa_ca, err) < 0)
+    if (rp_cli_check_ledger("ledger", o->ledger, err) < 0 || rp_cli_check_readable("tsa-ca", o->tsa_ca, err) < 0 ||
+        rp_cli_check_readable("init", o->init, err) < 0 || rp_cli_check_readable("state", o->state, err) < 0)
         return -1;
     if (o->limit && !o->replay && !o->replay_micro && !o->draw)
         return rp_fail(err, RP_USAGE, "--replay-limit is for a replay: give --replay too");

@@ -28,6 +28,7 @@ mistyped 3 a.repro.tar.zst --trust ./nosuch.pem
 mistyped 3 a.repro.tar.zst --ledger nosuch
 mistyped 3 a.repro.tar.zst --baseline nosuch
 mistyped 3 a.repro.tar.zst --original nosuch
+mistyped 3 a.repro.tar.zst --replay 1 --init nosuch
 echo hello >notes.txt
 for option in ledger baseline original; do
     mistyped 2 a.repro.tar.zst --$option notes.txt
