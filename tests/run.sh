@@ -234,7 +234,7 @@ rm -rf "$OUT/result" "$OUT/log" "$OUT/times" "$OUT/counts"
 mkdir -p "$OUT/result" "$OUT/log"
 git -c safe.directory='*' ls-files --others --exclude-standard >"$OUT/untracked" 2>/dev/null || rm -f "$OUT/untracked" # for tests/build/tree.sh
 # One queue for all groups, so that no processor waits for the last test of a group; then the tests that run alone. Some tests wait for children
-# and time limits: two more at a time than there are processors.
+# and time limits: two more at a time than there are processors. They do not inherit the lock, which one that stays behind would keep.
 together=()
 alone=()
 for group in $groups; do
@@ -244,8 +244,8 @@ for group in $groups; do
     done
 done
 export RUN_OF_TESTS=$$
-[ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P $((JOBS + 2)) --process-slot-var=SLOT tests/run.sh --one
-[ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 -P 2 --process-slot-var=SLOT tests/run.sh --one
+[ ${#together[@]} = 0 ] || printf '%s\0' "${together[@]}" | xargs -0 -n 1 -P $((JOBS + 2)) --process-slot-var=SLOT tests/run.sh --one 8>&-
+[ ${#alone[@]} = 0 ] || printf '%s\0' "${alone[@]}" | xargs -0 -n 1 -P 2 --process-slot-var=SLOT tests/run.sh --one 8>&-
 [ ! -f "$OUT/times" ] || awk '{split($3, part, "/"); group = part[2]; cpu[group] += $1; files[group]++}
     END {for (g in cpu) printf "  TEST    %s: %d files, %.0f CPU s\n", g, files[g], cpu[g]}' "$OUT/times" | sort
 if [ -f "$OUT/times" ]; then
