@@ -364,7 +364,8 @@ TEST(the_histogram_has_the_steps_of_each_bin)
 }
 
 #undef EVIL
-#define EVIL "\"'><script>alert(1)</script><img src=x onerror=alert(1)>]]>--><!--\xe2\x80\xae\033[2J`; attempt "
+#define EVIL_NAME "\"'><script>alert(1)</script><img src=x onerror=alert(1)>]]>--><!--`; attempt " /* ASCII */
+#define EVIL EVIL_NAME "\xe2\x80\xae\033[2J"
 
 TEST(a_hostile_bundle_cannot_add_markup)
 {
@@ -385,7 +386,7 @@ TEST(a_hostile_bundle_cannot_add_markup)
     fx_capture_value(x.before, "frequency", "governor", json_string("=1" EVIL)); /* and among what changed */
     fx_capture_value(x.after, "frequency", "governor", json_string(EVIL));
     x.backend = "cuda";
-    x.device = "gpu0 " EVIL;
+    x.device = "gpu0 " EVIL_NAME; /* of other letters would be refused */
     rp_buf_puts(&x.telemetry, "{\"clock_sm_hz\":1000000000,\"n\":0,\"ns\":5050000000,\"throttle\":[\"</"
                               "td><script>alert(1)</script>\",\"=1+1\"]}\n");
     failed = fx_documents(&x, "incomplete", "reason " EVIL, &err);
