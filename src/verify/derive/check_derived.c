@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEDIAN_MOST 1.05  /* times the rate of all windows: more is no noise in */
+#define MEDIAN_MOST 1.05  /* times the rate of all windows: above that it is not noise */
 #define MEDIAN_LEAST 60.0 /* seconds of windows, since other work can slow half of a short run down */
 #define BETWEEN_MOST 0.1  /* of the time: as for a run that is limited by its input */
 #define BETWEEN_LEAST 1.0 /* seconds: the system may stop a short run for some tenths of it */

@@ -15,7 +15,7 @@
 #define DIVERGED 20.0       /* times the loss of a random guess */
 #define SAME_STEPS 4
 #define ROOTS_MUCH 10.0     /* % of the time of timed steps and the roots between them */
-#define ROOTS_LONG 60.0     /* seconds of both: a shorter run is no benchmark, but perhaps a test with many roots */
+#define ROOTS_LONG 60.0     /* seconds of both: a shorter run may be a test with many roots */
 
 /* ---- loss ---- */
 
