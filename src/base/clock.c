@@ -32,6 +32,12 @@ uint64_t rp_boottime_ns(void)
     return read_clock(CLOCK_BOOTTIME);
 }
 
+uint64_t rp_wall_since_ns(uint64_t started_ns, uint64_t boot_ns, uint64_t least_ns)
+{
+    const uint64_t now = started_ns + (rp_boottime_ns() - boot_ns);
+    return now > least_ns ? now : least_ns;
+}
+
 void rp_rfc3339(char out[32], uint64_t wall_ns)
 {
     time_t s = (time_t)(wall_ns / 1000000000u);

@@ -13,6 +13,9 @@ uint64_t rp_now_ns(void);                         /* CLOCK_MONOTONIC */
 uint64_t rp_stopped_ns(uint64_t *looked_ns, uint64_t now);
 uint64_t rp_wall_ns(void);                        /* CLOCK_REALTIME since 1970 */
 uint64_t rp_boottime_ns(void);                    /* CLOCK_BOOTTIME: monotonic, goes on while the machine sleeps */
+/* Now by the wall clock as it was at started_ns, when CLOCK_BOOTTIME was boot_ns; least_ns if that is later. A clock
+ * that is set meanwhile changes nothing. */
+uint64_t rp_wall_since_ns(uint64_t started_ns, uint64_t boot_ns, uint64_t least_ns);
 void rp_rfc3339(char out[32], uint64_t wall_ns);  /* 2026-11-21T06:27:54Z */
 int rp_is_date(const char *text, size_t n);       /* are these bytes an existing day, like "2028-02-29"? */
 int rp_is_rfc3339(const char *text);              /* exactly the form that rp_rfc3339() writes */

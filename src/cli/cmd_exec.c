@@ -244,11 +244,9 @@ static void find_gpus(struct exec *x)
     rp_exec_share_gpus(x);
 }
 
-/* Now, by the wall clock as it was at the start: one that is set meanwhile does not move captures. */
 static uint64_t wall_of_command(const struct exec *x)
 {
-    const uint64_t now = x->started_ns + (rp_boottime_ns() - x->boot_ns);
-    return now > x->ended_ns ? now : x->ended_ns;
+    return rp_wall_since_ns(x->started_ns, x->boot_ns, x->ended_ns);
 }
 
 static int capture_before(struct exec *x, struct rp_err *err)

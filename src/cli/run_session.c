@@ -110,11 +110,10 @@ static int check_captures_fit(const struct rp_run_session *r, struct rp_err *err
                    r->hosts, bytes >> 20, (RP_BUNDLE_DOCUMENTS_MAX - OTHER_DOCUMENTS) >> 20);
 }
 
-/* Now, by the wall clock as it was at the start: one that is set during the run does not move captures out of it. */
+/* A clock that is set during the run does not move captures out of it. */
 static uint64_t wall_of_run(const struct rp_run_session *r)
 {
-    const uint64_t now = r->started_ns + (rp_boottime_ns() - r->boot_ns);
-    return now > r->ended_ns ? now : r->ended_ns;
+    return rp_wall_since_ns(r->started_ns, r->boot_ns, r->ended_ns);
 }
 
 /* This machine and, of a job of several processes, the others at the same time. */
