@@ -154,9 +154,9 @@ static int decimal(double *out, const char *text)
 
 static int take_number(double *to, const char *key, double d, struct rp_err *err)
 {
-    if (!isfinite(d) || d < RP_RESULT_NUMBER_LEAST || d > RP_RESULT_NUMBER_MAX)
+    if (!isfinite(d) || d < RP_FIGURE_LEAST || d > RP_RESULT_NUMBER_MAX)
         return rp_fail(err, RP_MALFORMED, "'%s' is %.9g; expected a number from %.0e to %.0e", key, d,
-                       RP_RESULT_NUMBER_LEAST, RP_RESULT_NUMBER_MAX);
+                       RP_FIGURE_LEAST, RP_RESULT_NUMBER_MAX);
     *to = d;
     return 0;
 }

@@ -13,14 +13,14 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "import/imported.h"
 
 #include <jansson.h>
 #include <stdint.h>
 
 #define RP_ROWS_MAX 10000        /* of one file */
 #define RP_RESULT_TEXT_MAX 500      /* bytes of one text */
-#define RP_RESULT_NUMBER_MAX 1e15   /* of anything that is counted or measured */
-#define RP_RESULT_NUMBER_LEAST 1e-15 /* of what is measured: ratios stay finite */
+#define RP_RESULT_NUMBER_MAX RP_FIGURE_MOST /* of anything that is counted or measured */
 #define RP_RESULT_SAMPLES_MAX 100000
 #define RP_IMPORTED_SCHEMA "repro-imported/1"
 

@@ -48,10 +48,12 @@ int64_t rp_imported_get(const struct rp_imported *d, const char *key); /* -1: un
 const char *rp_imported_get_text(const struct rp_imported *d, const char *key); /* NULL: unknown */
 void rp_imported_note(struct rp_imported *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* "; " between; cut when too long */
-/* What a comparison takes as a figure: compare/result.h. */
+/* What is measured has a value between these: ratios stay finite. */
+#define RP_FIGURE_LEAST 1e-15
+#define RP_FIGURE_MOST 1e15
 static inline int rp_is_figure(double value)
 {
-    return value >= 1e-15 && value < 1e15;
+    return value >= RP_FIGURE_LEAST && value < RP_FIGURE_MOST;
 }
 /* estimator and timed_window describe the method; value: a figure */
 void rp_imported_throughput(struct rp_imported *d, double value, const char *unit, int64_t first_line,
