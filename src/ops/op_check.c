@@ -488,20 +488,6 @@ CASE(softmax_xent_smoothed)
 
 #include "ops/op_check_images.inc.h"
 
-CASE(argmax_rows)
-{
-    long ld = WIDTH + 3;
-    each x = s->variant & 1 ? filled_whole(c, (size_t)ROWS * (size_t)ld) : filled(c, (size_t)ROWS * (size_t)ld, 2.0f);
-    struct ints index = indices(c, (size_t)ROWS, 1);
-    EVERY(argmax_rows, index.of[k], x.of[k], ld, ROWS, WIDTH);
-}
-
-CASE(weighted_sum)
-{
-    each loss = filled(c, ALL, 2.0f), coef = filled(c, ALL, 0.1f), out = blank(c, 1);
-    EVERY(weighted_sum, out.of[k], loss.of[k], coef.of[k], (int)ALL);
-}
-
 #include "ops/op_check_whole.inc.h"
 
 static void (*const cases[RP_OP_COUNT])(struct ctx *c, const struct rp_op_shape *s) = {

@@ -1,4 +1,5 @@
-/* The cases of convolution, batch norm, pooling and pixels: a part of op_check.c, which includes it once. */
+/* The cases of convolution, batch norm, pooling, pixels and predicted classes: a part of op_check.c, which includes it
+ * once. */
 
 #define IN_PIXELS (size_t)(s->conv.batch * s->conv.in_h * s->conv.in_w)
 #define OUT_PIXELS ((size_t)rp_conv_rows(&s->conv))
@@ -141,4 +142,12 @@ CASE(scale_pixels)
     const int width = 1 + (int)(s->variant + 2) % 4, n = (int)(ALL * 3) / width;
     each x = filled(c, ALL * 3, 1.0f);
     EVERY(scale_pixels, x.of[k], pixel.of[k], scale, shift, (size_t)n, width);
+}
+
+CASE(argmax_rows)
+{
+    long ld = WIDTH + 3;
+    each x = s->variant & 1 ? filled_whole(c, (size_t)ROWS * (size_t)ld) : filled(c, (size_t)ROWS * (size_t)ld, 2.0f);
+    struct ints index = indices(c, (size_t)ROWS, 1);
+    EVERY(argmax_rows, index.of[k], x.of[k], ld, ROWS, WIDTH);
 }

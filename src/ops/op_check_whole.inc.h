@@ -1,6 +1,12 @@
 /* The cases of operations on whole tensors, updates of weights and evidence: a part of op_check.c, which includes it
  * once. */
 
+CASE(weighted_sum)
+{
+    each loss = filled(c, ALL, 2.0f), coef = filled(c, ALL, 0.1f), out = blank(c, 1);
+    EVERY(weighted_sum, out.of[k], loss.of[k], coef.of[k], (int)ALL);
+}
+
 CASE(add)
 {
     each a = filled(c, ALL, 2.0f), b = filled(c, ALL, 2.0f), dst = s->in_place ? a : blank(c, ALL);
