@@ -1,6 +1,7 @@
 /* Attention on the GPU with every kernel there is for it, each with no byte of shared memory to spare: shapes that fit
  * no tile, key masks of all kinds, scores far apart, products that are subnormal or -0, tensors that are not aligned.
  * All give the bits of the definition and write nothing else; where accesses are checked, nothing else is read.
+ * One file: tests of sizes choose among the kernels whose bits the others compare, on the same samples.
  * shims: 800 700 checked checked700 */
 #define RP_STORED_TYPE float
 #include "backend/cuda/attention.h"

@@ -389,26 +389,6 @@ TEST(nccl_of_mpirun_with_tags_is_the_same)
               count(doc, 0, "devices") == 4);
 }
 
-TEST(nccl_json_is_read_without_its_environment)
-{
-    RP_JSON *doc = import_one(
-        "nccl", "a.json",
-        "{\"version\":1,\"args\":[\"/opt/x/"
-        "all_gather_perf\",\"-J\",\"a.json\"],\"env\":[\"TOKEN=secret\"],\"config\":{\"iterations\":20,\"devices\":"
-        "[{\"rank\":0,\"hostname\":\"a\",\"device_info\":\"G\"},{\"rank\":1,\"hostname\":\"a\",\"device_info\":\"G\"}"
-        "]},\"results\":[{\"size\":4000000,"
-        "\"count\":1,\"type\":\"float\",\"redop\":\"none\",\"root\":\"-1\",\"out_of_place\":{\"time\":100.0,\"alg_"
-        "bw\":40.0,\"bus_bw\":20.0,"
-        "\"nwrong\":0.0},\"in_place\":null}]}");
-    if (!CHECK(doc, "%s", err.msg))
-        return;
-    NEAR(value(doc, 0), 20);
-    CHECK(json_array_size(json_object_get(doc, "rows")) == 1);
-    RP_BUF all = {0};
-    rp_json_write(&all, doc);
-    CHECK(!strstr(all.data, "secret"));
-}
-
 TEST(csv_columns_are_found_by_name)
 {
     const char *set[] = {"global_batch=10"};

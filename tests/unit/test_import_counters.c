@@ -93,6 +93,26 @@ TEST(a_row_of_nccl_that_was_cut_is_refused)
     CHECK(!import_one("nccl", "a.txt", rp_buf_text(&log)) && strstr(err.msg, "columns"), "%s", err.msg);
 }
 
+TEST(nccl_json_is_read_without_its_environment)
+{
+    RP_JSON *doc = import_one(
+        "nccl", "a.json",
+        "{\"version\":1,\"args\":[\"/opt/x/"
+        "all_gather_perf\",\"-J\",\"a.json\"],\"env\":[\"TOKEN=secret\"],\"config\":{\"iterations\":20,\"devices\":"
+        "[{\"rank\":0,\"hostname\":\"a\",\"device_info\":\"G\"},{\"rank\":1,\"hostname\":\"a\",\"device_info\":\"G\"}"
+        "]},\"results\":[{\"size\":4000000,"
+        "\"count\":1,\"type\":\"float\",\"redop\":\"none\",\"root\":\"-1\",\"out_of_place\":{\"time\":100.0,\"alg_"
+        "bw\":40.0,\"bus_bw\":20.0,"
+        "\"nwrong\":0.0},\"in_place\":null}]}");
+    if (!CHECK(doc, "%s", err.msg))
+        return;
+    NEAR(value(doc, 0), 20);
+    CHECK(json_array_size(json_object_get(doc, "rows")) == 1);
+    RP_BUF all = {0};
+    rp_json_write(&all, doc);
+    CHECK(!strstr(all.data, "secret"));
+}
+
 /* ---- MLPerf ---- */
 
 #define MLLOG(ms, key, metadata)                                                                                       \
