@@ -130,7 +130,7 @@ int rp_cli_check_readable(const char *option, const char *path, struct rp_err *e
     return 0;
 }
 
-/* A file of another kind is a mistake on the command line, whatever its own code is. */
+/* A file that cannot be read as the kind that is expected: a mistake on the command line, unless it is not there. */
 static int refuse_kind(const char *option, const char *expected, struct rp_err *err)
 {
     if (err->code != RP_MALFORMED)

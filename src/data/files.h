@@ -47,5 +47,6 @@ int rp_files_read(struct rp_files *f, int i, uint64_t offset, void *out, size_t 
 /* SHA-256 of the set: over the lines "<SHA-256 of a file in hex>\n" in order, as `sha256sum FILES | cut -c1-64 |
  * sha256sum` prints it. */
 int rp_files_digest(struct rp_files *f, char hex[65], struct rp_err *err) rp_must_check;
-/* SHA-256 over device, inode, size and time of change of every file on disk: equal as long as nothing wrote to one. */
+/* SHA-256 over device, inode, size and modification time of every file on disk: equal as long as none was written to.
+ */
 void rp_files_stamp(const struct rp_files *f, char hex[65]);
