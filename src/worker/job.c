@@ -291,12 +291,17 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
     if (rp_train_plan(plan, &sized, comm, b, o, available, err) < 0)
         return -1;
     const double gib = 1.0 / (1u << 30);
-    if (plan->max_batch < 1)
+    if (plan->max_batch < 1) {
+        struct rp_plan least; /* *plan, which --plan prints, stays that of the recipe's batch */
+        sized.train_batch_size = 1;
+        if (rp_train_plan(&least, &sized, comm, b, o, available, err) < 0)
+            return -1;
         return rp_fail(
-            err, RP_UNAVAILABLE, "not even batch size 1 fits: the plan needs %.2f GiB, %.2f GiB can be used here%s",
-            (double)plan->total * gib, (double)plan->available * gib,
+            err, RP_UNAVAILABLE, "not even batch size 1 fits: it needs %.2f GiB, %.2f GiB can be used here%s",
+            (double)least.total * gib, (double)least.available * gib,
             r->workload == RP_MODEL_gpt && r->train_recompute != RP_RECOMPUTE_full ? "; try --set train.recompute=full"
                                                                                    : "");
+    }
     if (plan->total > plan->available)
         return rp_fail(
             err, RP_UNAVAILABLE,
