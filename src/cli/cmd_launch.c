@@ -9,6 +9,7 @@
 #include "recipe/recipe.h"
 #include "supervise/joining.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -138,13 +139,13 @@ static int print_place(struct rp_cli *cli, struct rp_err *err)
 
 /* ---- forms ---- */
 
-/* Steps of accumulation that give every rank a micro-batch; 0: those of the recipe do, or it is not known here. */
-static long accumulation_for(const char *recipe, long ranks)
+/* Steps of accumulation that give every rank a micro-batch; 0: those of the recipe do. -1: it cannot be read here, but
+ * perhaps where the job runs. */
+static long accumulation_for(const char *recipe, long ranks, struct rp_err *why)
 {
     struct rp_recipe r;
-    struct rp_err ignored;
-    if (rp_recipe_load(&r, recipe, NULL, NULL, 0, &ignored) < 0)
-        return 0;
+    if (rp_recipe_load(&r, recipe, NULL, NULL, 0, why) < 0)
+        return -1;
     const int64_t parts = r.parallel_tensor * r.parallel_pipeline,
                   data = parts > 0 && ranks % parts == 0 ? ranks / parts : 0;
     const int64_t steps = data > rp_recipe_micro_batches(&r) ? (data + r.parallel_data - 1) / r.parallel_data : 0;
@@ -165,9 +166,17 @@ static int print_form(struct rp_cli *cli, struct rp_err *err)
     if (o->gpus && rp_parse_count(o->gpus, &gpus) < 0)
         return rp_fail(err, RP_USAGE, "--gpus-per-node: expected a number");
     f.gpus_per_node = (long)gpus;
-    f.accumulation = accumulation_for(f.recipe, f.nodes * f.ranks_per_node);
+    struct rp_err why;
+    const long ranks = f.nodes * f.ranks_per_node, steps = accumulation_for(f.recipe, ranks, &why);
+    f.accumulation = steps > 0 ? steps : 0;
     if (rp_form_write(&text, cli->argv[0], &f, err) < 0)
         return -1;
+    if (steps < 0 && !cli->quiet)
+        fprintf(
+            stderr,
+            "repro: note: the recipe cannot be read here, so nothing is set to give each of %ld ranks a micro-batch: "
+            "%s\n",
+            ranks, why.msg);
     rp_cli_return(cli, json_pack("{s:s, s:s}", "kind", cli->argv[0], "text", text.data), "{/text l}");
     return 0;
 }

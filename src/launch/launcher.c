@@ -242,8 +242,8 @@ static int check_batch(struct rp_launch *l, const struct rp_launch_opts *o, stru
     if (!getenv("SLURM_JOB_ID") || getenv("SLURM_STEP_ID") || (tasks < 2 && nodes < 2)) {
         if (o->several && !is_one_task)
             l->note = "a key of the job is given, and nothing tells which of its processes this is: give --rank-from "
-                      "and --size-from with the launcher's variables, or --nodes and --node-rank; for a run of one "
-                      "process unset REPRO_JOB_KEY and leave --job-key out";
+                      "and --size-from with the launcher's variables, or --nodes and --node-rank; for a run of this "
+                      "process alone, also with --ranks, unset REPRO_JOB_KEY and leave --job-key out";
         return 0;
     }
     l->note = "the allocation has several tasks or nodes, and this is one process: srun starts one for each task";
