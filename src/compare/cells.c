@@ -178,7 +178,7 @@ static char *ratio_interval_of(const struct rp_line *c)
     RP_READ(pair, compared, c->entry);
     char a[32], b[32];
     if (!compared.ratio || isnan(compared.ratio->low))
-        return compared.ratio && compared.ratio->no_interval ? rp_strdup("no samples") : NULL;
+        return compared.ratio && compared.ratio->no_interval ? rp_strdup("no records") : NULL;
     return rp_asprintf("%s to %s", rp_result_figure(a, compared.ratio->low, 0),
                        rp_result_figure(b, compared.ratio->high, 0));
 }

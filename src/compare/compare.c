@@ -309,9 +309,9 @@ static enum rp_comparable compare_units(struct rp_pair *pair, const struct rp_re
 static const char *no_interval(const struct rp_result *a, const struct rp_result *b)
 {
     if (a->samples < 2 && b->samples < 2)
-        return "neither report has samples";
+        return "neither has records";
     if (a->samples < 2 || b->samples < 2)
-        return a->samples < 2 ? "the first has no samples" : "the other has no samples";
+        return a->samples < 2 ? "the first has no records" : "the other has no records";
     return NULL;
 }
 
@@ -346,7 +346,7 @@ static struct rp_ratio *ratio_of(const struct rp_result *a, const struct rp_resu
     r->low = interval[0];
     r->high = interval[1];
     r->level = RP_BOOTSTRAP_LEVEL;
-    r->replicates = n;
+    r->resamples = n;
     return r;
 }
 

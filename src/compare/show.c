@@ -164,8 +164,8 @@ static void put_machines(struct rp_doc *d, const struct rp_comparison *c)
         for (int64_t k = 0; e && k < e->important_n; k++) {
             const struct rp_difference *one = &e->important[k];
             if (!begun++) {
-                rp_doc_heading(d, "Differences between the machines, by their likely effect");
-                rp_doc_table(d, "##|effect|field|result 1|the other");
+                rp_doc_heading(d, "Differences between the machines, by their likely impact");
+                rp_doc_table(d, "##|impact|field|result 1|the other");
             }
             rp_doc_cell(d, "%lld", (long long)c->pairs[i].b + 1);
             rp_doc_cell(d, "%s", one->impact);
@@ -178,9 +178,8 @@ static void put_machines(struct rp_doc *d, const struct rp_comparison *c)
         const struct rp_machine_comparison *e = c->pairs[i].environment;
         if (e)
             rp_doc_line(d,
-                        "%lld against 1: %lld values of high or medium effect differ, %lld others; %lld could not be "
-                        "compared. 'repro capture "
-                        "diff' lists all.",
+                        "%lld against 1: %lld values of high or medium impact differ, %lld others; %lld could not be "
+                        "compared. 'repro capture diff' lists all.",
                         (long long)c->pairs[i].b + 1, (long long)(e->important_n + e->more), (long long)e->other,
                         (long long)e->not_compared);
     }
