@@ -218,6 +218,8 @@ static int add_trusted(struct rp_cli *cli, struct rp_err *err)
     if (o->until)
         snprintf(t.until, sizeof t.until, "%s", o->until);
     rp_cli_return(cli, trusted_json(&t), TRUSTED);
+    if (!o->name && !cli->quiet && strcmp(name, "key") == 0) /* as everybody's key.pem gives it */
+        fprintf(stderr, "repro: note: its name is '%s', as that of the file: --name NAME names the owner\n", name);
     return 0;
 }
 

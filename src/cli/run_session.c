@@ -392,7 +392,10 @@ static void print_next_commands(struct rp_run_session *r)
     if (r->cli->json || r->output.piped)
         return;
     fflush(stdout);
-    rp_progress_note(&r->progress, "next: repro verify %s", from);
+    const struct rp_original *first = r->from->first;
+    RP_FREE char *original = first ? rp_shell_word(first->path) : NULL;
+    rp_progress_note(&r->progress, "next: repro verify %s%s%s", from, first ? " --original " : "",
+                     first ? original : "");
     rp_progress_note(&r->progress, "      repro report %s -o %s", from, to);
 }
 
