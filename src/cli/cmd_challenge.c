@@ -101,7 +101,7 @@ const struct rp_command rp_cmd_challenge_show = {
     .name = "challenge show",
     .operands = "FILE",
     .summary = "check a challenge or public value, and print it",
-    .details = "Of a challenge the signature is checked; of a public value what can be recomputed without a network: "
+    .details = "Checks the signature of a challenge, and of a public value what can be recomputed without a network: "
                "see 'checked'.\n"
                "\n"
                "Examples:\n"

@@ -135,20 +135,20 @@ static const struct rp_opt check_opts[] = {
 };
 #undef AT
 
-static const char *add_name(struct rp_buf *names, const char *name)
+static void add_name(struct rp_buf *names, const char *name)
 {
     rp_buf_printf(names, "%s%s", names->size ? ", " : "", name);
-    return rp_buf_text(names);
 }
 
 static const struct rp_data_format *find_format(const char *name, struct rp_err *err)
 {
     const struct rp_data_format *format = name ? rp_data_format_find(name) : rp_data_formats[0];
     RP_BUF names = {0};
-    for (int i = 0; !format && rp_data_formats[i]; i++)
-        rp_fail(err, RP_USAGE, "unknown data format '%s'; expected one of %s", name,
-                add_name(&names, rp_data_formats[i]->name));
-    return format;
+    if (format)
+        return format;
+    for (int i = 0; rp_data_formats[i]; i++)
+        add_name(&names, rp_data_formats[i]->name);
+    return rp_fail_null(err, RP_USAGE, "unknown data format '%s'; expected one of %s", name, rp_buf_text(&names));
 }
 
 /* FIELD=N */
@@ -164,10 +164,11 @@ static int set_range(struct rp_sample_field *field, int n, const char *text, str
             field[i].below = below;
             return 0;
         }
-        rp_fail(err, RP_USAGE, "option '--below': '%s' is not FIELD=N with a positive number and one of the fields %s",
-                text, add_name(&names, field[i].name));
+        add_name(&names, field[i].name);
     }
-    return -1;
+    return rp_fail(err, RP_USAGE,
+                   "option '--below': '%s' is not FIELD=N with a positive number and one of the fields %s", text,
+                   rp_buf_text(&names));
 }
 
 static const char check_text[] =
@@ -210,8 +211,10 @@ static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
                                                  .fancy = 1,
                                                  .skip_damaged = o->skip_damaged,
                                                  .threads = (int)o->threads}};
-    if (!format || format->probe(path, &order, field, &n, err) < 0)
+    if (!format)
         return -1;
+    if (format->probe(path, &order, field, &n, err) < 0)
+        return o->format ? -1 : rp_wrap(err, "read as %s, for want of --format", format->name);
     for (int i = 0; i < o->below.n; i++)
         if (set_range(field, n, o->below.item[i], err) < 0)
             return -1;
@@ -261,10 +264,12 @@ const struct rp_command rp_cmd_data_check = {
                "exit status 4. Ids of formats without a vocabulary of their own (tokens, megatron) are checked with "
                "--below tokens=N. Images are decoded whole; --below label=N gives the number of classes, 1000 by "
                "default.\n"
+               "\n"
                "JPEG images may be gray, RGB, CMYK and progressive, from 1x1 to 2^26 pixels. An EXIF orientation is "
                "counted and ignored, as by torchvision and TensorFlow; OpenCV and newer releases of DALI turn such "
                "images. Truncated and damaged images are refused by name, also larger ones, more than 100 scans, 12 "
                "bits per sample, lossless and arithmetic coding, and other formats than JPEG.\n"
+               "\n"
                "TFRecord files that gzip or zlib compressed are unpacked once when they are opened, and up to 1 MiB "
                "again for a sample in random order; unpack them for more speed. So are chunks of HDF5, of which 128 "
                "MiB are kept.\n"

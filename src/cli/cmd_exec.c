@@ -42,7 +42,8 @@ static const struct rp_opt opts[] = {
     RP_OPT_IDENTIFY(identify),
     RP_OPT_NO_LEDGER(no_ledger),
     RP_JOINING_ROWS(joining),
-    RP_OPTION_FLAG(other_programs, "allow-different-programs", 0, "the processes may be different files of repro"),
+    RP_OPTION_FLAG(other_programs, "allow-different-programs", 0,
+                   "accept processes of other builds of the same commit; all must have it"),
     {0},
 };
 

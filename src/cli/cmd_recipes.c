@@ -239,6 +239,7 @@ const struct rp_command rp_cmd_recipes_keys = {
     .details =
         "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others. With "
         "KEY, only that key.\n"
+        "\n"
         "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n"
                "\n"
                "Examples:\n"

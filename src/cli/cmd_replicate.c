@@ -25,7 +25,7 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(run_init, "init", 0, "FILE", "the file or directory that the original started from"),
     RP_OPTION_TEXT(run_save, "save", 0, "FILE", "write parameters and optimizer state to FILE or a directory"),
     RP_OPTION_CHOICE(run_backend, "backend", 0, RP_CHOICES(RP_BACKENDS), "what trains; the bits do not depend on it"),
-    RP_OPTION_TEXT(run_device, "device", 0, "N|UUID", "GPU of the cuda backend"),
+    RP_OPTION_TEXT(run_device, "device", 0, "N|UUID", "GPU that trains, a number from 0 or a UUID (GPU-...)"),
     RP_OPTION_CHOICE(run_isa, "isa", 0, RP_CHOICES(RP_ISAS),
                      "instruction set of the CPU backend; the bits do not depend on it"),
     RP_OPTION_TEXT(run_threads, "threads", 0, "N",

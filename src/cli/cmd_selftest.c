@@ -28,7 +28,8 @@ static const struct rp_opt opts[] = {
                    "measure speed instead; GEMMs of BERT-base, attention and memory-bound operations at real size"),
     RP_OPTION_FLAG(tensor_core, "tensor-core", 0,
                    "mixed precision, with the sums of each kind of tensor core; on the CPU, a minute or two"),
-    RP_OPTION_TEXT(device, "device", 0, "GPU", "the GPU: a number from 0 or a UUID; default the first one"),
+    RP_OPTION_TEXT(device, "device", 0, "N|UUID",
+                   "the GPU: a number from 0 or a UUID (GPU-...); default the first one"),
     {0},
 };
 
@@ -121,8 +122,8 @@ static json_t *tested_json(const json_t *doc, int is_stopped)
 }
 
 static const char text[] =
-    "SHA-256\t[/SHA-256:good][!/SHA-256:FAILED]\n"
-    "Ed25519\t[/Ed25519:good][!/Ed25519:FAILED]\n"
+    "SHA-256\t[/sha256:good][!/sha256:FAILED]\n"
+    "Ed25519\t[/ed25519:good][!/ed25519:FAILED]\n"
     "[/tested:{/isa t}[/numerics:, {/numerics t}]\t{/verdict t}: {/operations t} operations, {/cases t} cases, "
     "{/failed t} failed\n]"
     "[/cuda:cuda\tnot tested: {/cuda t}\n]"
@@ -265,9 +266,9 @@ static int cmd_selftest(struct rp_cli *cli, struct rp_err *err)
     struct rp_err first = {0}, e = {0};
     json_t *doc = json_pack("{s:[]}", "operations");
     RP_JSON *ops = NULL;
-    if (note_result(doc, "SHA-256", check_sha256(&e) < 0))
+    if (note_result(doc, "sha256", check_sha256(&e) < 0))
         first = e;
-    if (note_result(doc, "Ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
+    if (note_result(doc, "ed25519", check_ed25519(&e) < 0) && first.code == RP_OK)
         first = e;
     if (!is_wanted(o, "cuda") && rp_ops_selftest(o->tensor_core, &progress, &ops, &e) < 0 && first.code == RP_OK)
         first = e;
@@ -291,21 +292,26 @@ const struct rp_command rp_cmd_selftest = {
         "Runs every operation on small odd sizes with every usable instruction set, and on a GPU if one can be "
         "used, and compares each bit with the scalar definition; SHA-256 and Ed25519 with published vectors. "
         "Takes a few seconds. Exit status 5 if anything differs.\n"
+        "\n"
         "--tensor-core does so in mixed precision, with the sums of products of each kind of tensor core "
         "(train.tensor_core): on the CPU, which emulates them, on a GPU with its own; and products that were recorded "
         "on V100, A100, A2, Ada, L40S, H100, H200 and B200. With --speed it measures a GPU's tensor cores, in bf16, "
         "before compute capability 8.0 in fp16.\n"
+        "\n"
         "A GPU that hangs, or whose driver fails, ends the test with another status (7 for a hang); the message "
         "names operation, case and shape, and so does \"stopped\" with --json. A minute without a report counts "
-        "as a hang, before the first case five minutes; RP_GPU_TIMEOUT_MS=20000 in the environment makes it "
-        "20 s, before the first case 60 s. With --json, \"kernels\" has the launches of every kernel that this "
-        "GPU can run; RP_CUDA_GEMM=rotate uses every GEMM kernel in turn, RP_CUDA_ATTENTION=rotate every "
-        "attention kernel. RP_CUDA_GEMM=mma keeps mixed precision on an H100 or H200 from using wgmma.\n"
-        "Profilers and checkers such as ncu and compute-sanitizer do not find the process that uses the GPU if "
-        "they start repro, which is linked statically, and wait for it without end. repro starts them: "
-        "RP_GPU_TOOL='compute-sanitizer --tool racecheck' repro selftest --backend cuda. The words are "
-        "separated by spaces; what the tool prints goes to standard error. --speed then calls each operation "
-        "only three times. 'repro run' does the same.\n"
+        "as a hang, before the first case five minutes.\n"
+        "\n"
+        "Profilers and checkers such as ncu and compute-sanitizer cannot be started in front of repro: it is linked "
+        "statically, so they wait without end for the process that uses the GPU. RP_GPU_TOOL lets repro start them. "
+        "What the tool prints goes to standard error; --speed then calls each operation only three times.\n"
+        "\n"
+        "Environment, also of 'repro run':\n"
+        "  RP_GPU_TIMEOUT_MS=20000      a hang is 20 s without a report, before the first case 60 s\n"
+        "  RP_GPU_TOOL='ncu --set full' the tool, and its options separated by spaces\n"
+        "  RP_CUDA_GEMM=rotate          every GEMM kernel in turn; --json: \"kernels\" has the launches of each\n"
+        "  RP_CUDA_GEMM=mma             mixed precision on an H100 or H200 without wgmma\n"
+        "  RP_CUDA_ATTENTION=rotate     every attention kernel in turn\n"
         "\n"
         "Examples:\n"
         "  repro selftest\n"

@@ -87,7 +87,7 @@ static void value_words(struct rp_buf *out, const struct rp_opt *o)
     }
 }
 
-static void format_words(struct rp_buf *out, const char *command)
+static void put_formats(struct rp_buf *out, const char *command)
 {
     if (strcmp(command, "import") == 0)
         for (const struct rp_importer *const *i = rp_importers; *i; i++)
@@ -97,6 +97,17 @@ static void format_words(struct rp_buf *out, const char *command)
     if (strcmp(command, "data make") == 0)
         for (const struct rp_generator *const *g = rp_generators; *g; g++)
             rp_buf_printf(out, " %s", (*g)->name);
+}
+
+void rp_help_operand_names(struct rp_buf *out, const struct rp_command *c)
+{
+    if (strncmp(c->operands, "FORMAT", 6) == 0)
+        put_formats(out, c->name);
+    if (strcmp(c->operands, "KIND") == 0) {
+        for (const struct rp_form *f = rp_forms; f->id; f++)
+            rp_buf_printf(out, " %s", f->id);
+        rp_buf_puts(out, " key whoami");
+    }
 }
 
 static void put_flags(struct rp_buf *out, const struct rp_opt *o)
@@ -116,16 +127,11 @@ static void operand_words(struct rp_buf *out, const struct rp_command *c, int *f
             rp_buf_printf(out, " %s", strchr((*s)->name, ' ') + 1);
     if (strstr(c->operands, "RECIPE"))
         put_recipes(out);
-    if (strncmp(c->operands, "FORMAT", 6) == 0)
-        format_words(out, c->name);
+    rp_help_operand_names(out, c);
+    if (strcmp(c->operands, "KIND") == 0)
+        *files = 0;
     if (strcmp(c->operands, "RESULT...") == 0)
         rp_published_names(out, " published:");
-    if (strcmp(c->operands, "KIND") == 0) {
-        *files = 0;
-        for (const struct rp_form *f = rp_forms; f->id; f++)
-            rp_buf_printf(out, " %s", f->id);
-        rp_buf_puts(out, " key whoami");
-    }
     if (strcmp(c->name, "schema") == 0)
         rp_schema_names(out);
     if (strstr(c->operands, "GROUP")) {

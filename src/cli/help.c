@@ -166,10 +166,23 @@ static int count_options(const struct rp_command *c)
     return n;
 }
 
+/* "FORMAT: dlperf dllogger ..." */
+static void put_operand_names(struct rp_buf *out, const struct rp_command *c)
+{
+    RP_BUF names = {0};
+    rp_help_operand_names(&names, c);
+    if (!names.size)
+        return;
+    const int n = (int)strcspn(c->operands, " "), indent = n + 2;
+    rp_buf_printf(out, "%.*s: ", n, c->operands);
+    put_filled(out, indent, indent, rp_buf_text(&names), names.size);
+}
+
 void rp_help_screen(struct rp_buf *out, const struct rp_command *c)
 {
     put_usage(out, c);
     put_sentence(out, c->summary);
+    put_operand_names(out, c);
     RP_BUF subcommands = {0};
     const int n = count_options(c);
     put_command_lines(&subcommands, c, NULL);

@@ -55,6 +55,9 @@ json_t *rp_help_json(const struct rp_command *only); /* the table of commands, o
 
 void rp_man_page(struct rp_buf *out);
 void rp_man_command(struct rp_buf *out, const struct rp_command *c); /* a page of its own: repro-run(1) */
+/* The names of the list that FORMAT or KIND of `operands` stands for, a blank before each; of other operands nothing.
+ */
+void rp_help_operand_names(struct rp_buf *out, const struct rp_command *c);
 void rp_completion_bash(struct rp_buf *out);
 void rp_completion_zsh(struct rp_buf *out);
 void rp_completion_fish(struct rp_buf *out);

@@ -107,8 +107,8 @@ static int open_directory(struct rp_files *f, const char *dir, const char *in_na
     if (f->n == 0)
         return rp_fail(
             err, RP_IO,
-            "directory '%s' has no file with '%s' in its name, as this data.format has them; a quoted glob, such as "
-            "'%s/*', takes any name",
+            "directory '%s' has no file with '%s' in its name, as this data.format has them: choose another format, or "
+            "name the files by a quoted glob, such as '%s/*'",
             dir, rp_buf_text(&names), dir);
     return 0;
 }
