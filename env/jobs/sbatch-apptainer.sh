@@ -12,7 +12,9 @@ set -eu
 program=$(command -v repro)
 # A new key for this job; srun and Apptainer hand the environment over (not with --cleanenv).
 REPRO_JOB_KEY=$("$program" launch key)
-export REPRO_JOB_KEY
+# Recorded: a container does not show its image.
+REPRO_IMAGE='docker://registry.example.com/repro:cuda'
+export REPRO_JOB_KEY REPRO_IMAGE
 # The signing key and its ledger are those of this user on the shared file system: a container's own would be new for each job.
 config=${XDG_CONFIG_HOME:-$HOME/.config}
 mkdir -p "$config/repro"

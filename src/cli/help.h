@@ -17,6 +17,7 @@
     X("REPRO_LEDGER", "file of the ledger of attempts, instead of the one next to the key")                            \
     X("REPRO_STORE", "directory where data archives are unpacked")                                                     \
     X("REPRO_JOB_KEY", "key of a job of several processes, or REPRO_JOB_KEY_FILE: a file with it")                     \
+    X("REPRO_IMAGE", "image of this container, NAME[:TAG]@sha256:DIGEST, where its engine does not show it")           \
     X("REPRO_SSH", "with run --hosts: command to use instead of ssh, such as ssh -p 2222")                             \
     X("XDG_CONFIG_HOME", "parent of repro/: key.pem, its ledger, verified.jsonl and trust/; default ~/.config")   \
     X("XDG_CACHE_HOME", "parent of repro/, the store when REPRO_STORE is not set; default ~/.cache")                   \

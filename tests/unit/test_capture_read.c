@@ -1,6 +1,7 @@
 /* Reading below a root: names in their order, what of a process's status is kept, and texts that would turn a line
  * around. */
 #include "base/json.h"
+#include "capture/container/container.h"
 #include "capture/container/security.h"
 #include "capture/record.h"
 #include "tests/unit/scratch.h"
@@ -93,5 +94,21 @@ TEST(a_file_that_changes_is_recorded_as_it_was_first)
     rp_text_read(&absent, &p, "/later");
     CHECK(absent.state == RP_STATE_ABSENT && !absent.bytes.data, "/later was not there first");
     rp_record_free(p.record);
+    rp_closep(&p.root);
+}
+
+/* Apptainer leaves no mark but the folder that it adds to every image. */
+TEST(engine_without_a_daemon_is_found)
+{
+    struct rp_capture_opts o;
+    struct rp_probe p = begin(&o);
+    struct rp_engine e;
+    RP_MOUNTS m;
+    rp_mounts_read(&m, &p);
+    rp_engine_find(&e, &p, &m);
+    CHECK_STR(e.name, "");
+    CHECK(mkdirat(p.root, ".singularity.d", 0755) == 0, "no folder");
+    rp_engine_find(&e, &p, &m);
+    CHECK_STR(e.name, "apptainer");
     rp_closep(&p.root);
 }

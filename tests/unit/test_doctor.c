@@ -162,6 +162,9 @@ static void check_source(void)
          "podman shows no digest"},
         {"{'container': {'engine': {'state': 'ok', 'value': 'docker'}, 'image_id': {'state': 'absent', 'value': "
          "null}}}",
+         "docker shows no digest"},
+        {"{'container': {'engine': {'state': 'ok', 'value': 'docker'}, 'image_digest': {'state': 'ok', 'value': "
+         "'01'}}}",
          NULL},
         {"{'container': {'engine': {'state': 'ok', 'value': 'podman'}, 'image_id': {'state': 'ok', 'value': '01'}}}",
          NULL},

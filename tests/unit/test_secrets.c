@@ -1,5 +1,6 @@
 /* What is a secret, what names somebody, and what is neither. Tokens are put together here, so that no file holds
  * one. */
+#include "capture/privacy/image_name.h"
 #include "capture/privacy/secrets.h"
 #include "tests/unit/tap.h"
 
@@ -225,4 +226,33 @@ TEST(messages)
     }
     RP_FREE char *withheld = rp_public_message(&p, "the password is x");
     SAID(withheld);
+}
+
+#define DIGEST "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+TEST(image_names_lose_registries_that_are_not_public)
+{
+    static const char *const names[][2] = {
+        {"nvcr.io/nvidia/pytorch:24.01-py3" DIGEST, "nvcr.io/nvidia/pytorch:24.01-py3" DIGEST},
+        {"registry.corp:5000/team/image:1" DIGEST, "team/image:1" DIGEST},
+        {"robot:" R "@registry.corp/team/image", "team/image"},
+        {"localhost/a.b/image", "image"}, /* as it would be when it is read again */
+        {"docker://nvcr.io#nvidia/pytorch:24.01-py3", "nvcr.io/nvidia/pytorch:24.01-py3"},
+        {"/home/somebody/repro.sif", "repro.sif"},
+        {"image", "image"},
+        {DIGEST + 1, DIGEST + 1},
+        {"image@sha256:0123", "image"},
+        {"robot:" R "@image", NULL},
+        {"", NULL},
+        {"two words", NULL},
+        {"registry.corp/", NULL},
+    };
+    size_t n;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        RP_FREE char *shown = rp_image_show(names[i][0]), *again = shown ? rp_image_show(shown) : NULL;
+        CHECK(names[i][1] ? shown && strcmp(shown, names[i][1]) == 0 : !shown, "%s: %s", names[i][0], shown);
+        CHECK(!shown || (again && strcmp(shown, again) == 0), "%s: %s, then %s", names[i][0], shown, again);
+    }
+    CHECK_STR(rp_image_digest("a" DIGEST, &n), DIGEST + 8);
+    CHECK(n == 1 && !rp_image_digest("a@sha256:0", &n), "%zu", n);
 }

@@ -4,7 +4,10 @@
  * over /etc/hosts and the layers of / lie on the host, in marker files, and
  * in the variable `container` of process 1. */
 #include "capture/container/container.h"
+#include "capture/privacy/image_name.h"
+#include "capture/privacy/variables.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +76,8 @@ static void ask_mounts(struct rp_engine *e, const struct rp_mounts *m)
             set_engine(e, engine, RP_MOUNTS_PATH);
         e->kubernetes |= strstr(at->root, "kubelet/pods") != NULL;
     }
+    if (rp_mounts_at(m, "/.lock")) /* enroot mounts its lock over itself */
+        set_engine(e, "enroot", RP_MOUNTS_PATH);
     const struct rp_mount *top = rp_mounts_at(m, "/");
     const char *engine = top ? FIND_SIGN(mount_signs, top->super) : NULL;
     if (engine)
@@ -117,13 +122,15 @@ void rp_engine_find(struct rp_engine *e, const struct rp_probe *p, const struct 
         set_engine(e, "docker", "/.dockerenv");
     if (rp_probe_exists(p, containerenv))
         set_engine(e, "podman", containerenv);
+    if (rp_probe_exists(p, "/.singularity.d"))
+        set_engine(e, "apptainer", "/.singularity.d"); /* or Singularity, which it was called before */
     if (e->kubernetes && strcmp(e->name, "podman") == 0) /* both keep containers below containers/storage */
         snprintf(e->name, sizeof e->name, "cri-o");
 }
 
 /* ---- the image ---- */
 
-/* The lines engine, image, imageid and rootless of Podman's .containerenv; of the image neither registry nor digest. */
+/* The lines engine, image, imageid and rootless of Podman's .containerenv; of the image no registry of the user's. */
 static void redact_containerenv(const struct rp_probe *p, struct rp_buf *text)
 {
     static const char *const kept[] = {"engine", "imageid", "rootless"};
@@ -138,27 +145,55 @@ static void redact_containerenv(const struct rp_probe *p, struct rp_buf *text)
     }
     RP_FREE char *image = rp_text_field(&t, "image", '=');
     if (image) {
-        char *name = image + (image[0] == '"'), *digest = strstr(name, "@sha256:");
-        name[digest ? (size_t)(digest - name) : strcspn(name, "\"")] = 0;
-        size_t first = strcspn(name, "/");
-        if (name[first] == '/' &&
-            (memchr(name, '.', first) || memchr(name, ':', first) || strncmp(name, "localhost/", 10) == 0))
-            name += first + 1;
-        if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-/:")] == 0)
-            rp_buf_printf(&out, "image=\"%s\"\n", name);
+        char *name = image + (image[0] == '"');
+        name[strcspn(name, "\"")] = 0;
+        RP_FREE char *shown = rp_image_show(name);
+        if (shown)
+            rp_buf_printf(&out, "image=\"%s\"\n", shown);
     }
     *text = out;
     out = (struct rp_buf){0};
 }
 
-static void put_image(struct rp_probe *p, const struct rp_mounts *m)
+/* As Podman shows it, else as REPRO_IMAGE has it: Docker, containerd, CRI-O and enroot show no image inside. */
+static void put_image_name(struct rp_probe *p, const struct rp_text *podman, bool contained)
+{
+    RP_TEXT variables;
+    RP_FREE char *quoted = rp_text_field(podman, "image", '='); /* by redact_containerenv() */
+    const char *seen = quoted && quoted[0] == '"' ? quoted + 1 : "";
+    if (seen[0])
+        quoted[strcspn(seen, "\"") + 1] = 0;
+    rp_environ_read(&variables, p);
+    const char *given = contained ? rp_environ_get(&variables, RP_IMAGE_VARIABLE) : NULL;
+    const struct {
+        const char *name, *source;
+    } words[] = {{seen, podman->path}, {given ? given : "", RP_IMAGE_VARIABLE}};
+    size_t n;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *digest = rp_image_digest(words[i].name, &n);
+        RP_FREE char *name = rp_asprintf("%.*s", (int)n, words[i].name);
+        if (n && !rp_known(p->out, "image"))
+            rp_put_str(p->out, "image", name, words[i].source);
+        if (digest && !rp_known(p->out, "image_digest"))
+            rp_put_str(p->out, "image_digest", digest, words[i].source);
+    }
+    if (given && !given[0])
+        rp_put(p->out, "image_digest", RP_STATE_ERROR, NULL, RP_IMAGE_VARIABLE, NULL, "not NAME[:TAG][@sha256:DIGEST]");
+    for (size_t i = 0; i < 2; i++) {
+        static const char *const fields[] = {"image", "image_digest"};
+        if (!json_object_get(p->out, fields[i]))
+            given ? rp_put_absent(p->out, fields[i], RP_IMAGE_VARIABLE) : rp_put_found(p->out, fields[i], NULL, podman);
+    }
+}
+
+static void put_image(struct rp_probe *p, const struct rp_mounts *m, bool contained)
 {
     RP_TEXT t;
     /* a hash, or with --identify the list, of which a part would say nothing */
     char layers[32] = "", names[RP_LINE_MAX + 2] = "";
     int64_t n;
     rp_text_read_as(&t, p, containerenv, redact_containerenv);
-    rp_put_field(p->out, "image", &t, "image", '=');
+    put_image_name(p, &t, contained);
     rp_put_field(p->out, "image_id", &t, "imageid", '=');
     rp_put_field(p->out, "engine_version", &t, "engine", '=');
     const struct rp_mount *top = rp_mounts_at(m, "/");
@@ -222,7 +257,7 @@ void rp_probe_container(struct rp_probe *p)
         rp_put_str(p->out, "engine", "none seen", t.path);
     else
         rp_put_state(p->out, "engine", &t);
-    put_image(p, &m);
+    put_image(p, &m, e.name[0] != 0);
     put_kubernetes(p, &e);
     rp_cgroup_limits(p);
 }

@@ -8,8 +8,8 @@
 
 #include "capture/host/mounts.h"
 
-/* "docker", "podman", "containerd", "cri-o", "lxc", "systemd-nspawn" or another word for itself; "" when no container
- * is seen. *source is the file with the evidence. */
+/* "docker", "podman", "containerd", "cri-o", "lxc", "systemd-nspawn", "apptainer", "enroot" or another word for itself;
+ * "" when no container is seen. *source is the file with the evidence. */
 struct rp_engine {
     char name[32], source[64];
     int kubernetes; /* it is a pod */

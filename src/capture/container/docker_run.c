@@ -318,8 +318,9 @@ static void put_launch(struct docker_launch *l, const char *source)
     add_mounts(l);
     add_gpus(l);
     add_devices(l); /* last: they may be more than there is room for */
-    const char *image = rp_known_text(l->container, "image");
-    add_word(&l->command, image ? image : "IMAGE");
+    const char *image = rp_known_text(l->container, "image"), *digest = rp_known_text(l->container, "image_digest");
+    RP_FREE char *name = rp_asprintf("%s%s%s", image ? image : "IMAGE", digest ? "@sha256:" : "", digest ? digest : "");
+    add_word(&l->command, name);
     rp_put_str(l->p->out, "command", l->command.data, source);
     json_object_set(l->p->out, "known", l->known);
     json_object_set(l->p->out, "inferred", l->inferred);

@@ -3,12 +3,12 @@
 #include "capture/doctor/doctor.h"
 #include "capture/value.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #define DRIVER "apt install nvidia-driver-570-server # or newer, then reboot"
-#define IN_CONTAINER "docker run --gpus all"
 #define MAX_GPUS 64
 #define STOP RP_DOCTOR_STOP
 #define SLOW RP_DOCTOR_SLOW
@@ -86,12 +86,27 @@ static const char *sign_of_cuda(const struct rp_doctor *d)
     return rp_known(d->probes, "environment.CUDA_HOME") ? "CUDA_HOME is set" : NULL;
 }
 
+/* How a container gets the GPUs of its host. */
+static const char *gpus_option(const struct rp_doctor *d)
+{
+    return rp_known_is(d->probes, "container.engine", "apptainer") ? "apptainer exec --nv"
+           : rp_known_is(d->probes, "container.engine", "enroot")  ? "start it with NVIDIA_VISIBLE_DEVICES=all set"
+                                                                   : "docker run --gpus all";
+}
+
+/* Apptainer and enroot change the file system alone: limits and /dev/shm are the host's. */
+static bool has_own_limits(const struct rp_doctor *d)
+{
+    return rp_doctor_in_container(d) && !rp_known_is(d->probes, "container.engine", "apptainer") &&
+           !rp_known_is(d->probes, "container.engine", "enroot");
+}
+
 /* ---- the driver ---- */
 
 void rp_doctor_driver(struct rp_doctor *d)
 {
     const int contained = rp_doctor_in_container(d);
-    const char *remedy = !contained ? driver_remedy(d) : on_jetson(d) ? "docker run --runtime nvidia" : IN_CONTAINER;
+    const char *remedy = !contained ? driver_remedy(d) : on_jetson(d) ? "docker run --runtime nvidia" : gpus_option(d);
     if (module_version(d) || json_object_size(rp_group(d->probes, "gpu.devices")) > 0)
         return;
     if (in_wsl(d) && has_wsl_driver(d)) /* all that belongs here: the kernel's part is Windows' */
@@ -147,7 +162,7 @@ void rp_doctor_libraries(struct rp_doctor *d)
 void rp_doctor_nodes(struct rp_doctor *d)
 {
     static const char *const needed[] = {"nvidiactl", "nvidia-uvm"};
-    const char *remedy = rp_doctor_in_container(d) ? IN_CONTAINER : "nvidia-modprobe -c 0 -u # as root";
+    const char *remedy = rp_doctor_in_container(d) ? gpus_option(d) : "nvidia-modprobe -c 0 -u # as root";
     /* The driver of another kernel, as in WSL, has no nodes here. */
     if (!module_version(d) || !rp_known_text(d->probes, "nvidia.flavour"))
         return;
@@ -370,7 +385,7 @@ void rp_doctor_shm(struct rp_doctor *d)
         return;
     rp_show_number(text, size, "B");
     rp_doctor_report(d, gpu_wanted(d) ? RP_DOCTOR_SLOW : RP_DOCTOR_NOTE,
-            rp_doctor_in_container(d) ? "docker run --shm-size=16g" : "mount -o remount,size=16g /dev/shm", "%s", text);
+            has_own_limits(d) ? "docker run --shm-size=16g" : "mount -o remount,size=16g /dev/shm", "%s", text);
 }
 
 void rp_doctor_memlock(struct rp_doctor *d)
@@ -381,5 +396,5 @@ void rp_doctor_memlock(struct rp_doctor *d)
         return;
     rp_show_number(text, limit, "B");
     rp_doctor_report(d, RP_DOCTOR_SLOW,
-                     rp_doctor_in_container(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
+                     has_own_limits(d) ? "docker run --ulimit memlock=-1" : "ulimit -l unlimited", "%s", text);
 }

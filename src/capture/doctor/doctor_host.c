@@ -297,12 +297,18 @@ void rp_doctor_source(struct rp_doctor *d)
                          "%.0f %s not as in commit %.12s", modified, modified > 1 ? "files are" : "file is", commit);
 }
 
-/* Podman can show the digest of the image inside; Docker, containerd and CRI-O cannot, and nothing changes that. */
+/* Podman can show the digest of the image inside; others cannot, so what starts the container has to say it. */
 void rp_doctor_image(struct rp_doctor *d)
 {
     const char *engine = rp_known_text(d->probes, "container.engine");
-    if (engine && strcmp(engine, "podman") == 0 && rp_doctor_in_container(d) &&
-        !rp_known_text(d->probes, "container.image_id"))
-        rp_doctor_report(d, RP_DOCTOR_NOTE, "start it by digest, IMAGE@sha256:..., and keep that line with the results",
-                         "%.20s shows no digest inside", engine);
+    if (!rp_doctor_in_container(d) || rp_known(d->probes, "container.image_id") ||
+        rp_known(d->probes, "container.image_digest"))
+        return;
+    char remedy[128];
+    if (strcmp(engine, "docker") == 0 || strcmp(engine, "podman") == 0)
+        snprintf(remedy, sizeof remedy, "%s run -e REPRO_IMAGE=IMAGE@sha256:... # RepoDigests of %s image inspect", engine,
+                 engine);
+    else
+        snprintf(remedy, sizeof remedy, "start it with REPRO_IMAGE=IMAGE@sha256:... in its environment");
+    rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "%.20s shows no digest inside", engine);
 }

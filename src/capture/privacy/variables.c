@@ -1,3 +1,4 @@
+#include "capture/privacy/image_name.h"
 #include "capture/privacy/interface_names.h"
 #include "capture/privacy/secrets.h"
 #include "capture/privacy/variables.h"
@@ -22,6 +23,12 @@ static void filter_variable(const struct rp_probe *p, struct rp_buf *out, const 
     enum rp_variable jobs = rp_jobs_allow(text, n), allowed = jobs ? jobs : rp_environment_allows(text, n);
     memcpy(name, text, n);
     name[n] = 0;
+    if (strcmp(name, RP_IMAGE_VARIABLE) == 0) {
+        RP_FREE char *image = rp_image_show(text + n + 1);
+        rp_buf_printf(out, "%s=%s", name, image ? image : "");
+        rp_buf_add(out, "", 1);
+        return;
+    }
     if (!allowed || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") != n)
         return;
     const char *value = text + n + 1;
