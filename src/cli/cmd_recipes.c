@@ -1,5 +1,6 @@
 /* `repro recipes`: the recipes inside this program, and the keys that a recipe may hold. */
 #include "base/json.h"
+#include "base/nearest.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "recipe/keys.h"
@@ -201,27 +202,46 @@ static void default_of(struct rp_buf *out, const struct rp_key *k, int model)
             rp_buf_printf(out, ", %s: %s", rp_choice_name(RP_MODELS, m), rp_key_default(k, m));
 }
 
+static int is_of_section(const struct rp_key *k, const char *section)
+{
+    const size_t n = strlen(section);
+    return strncmp(k->name, section, n) == 0 && k->name[n] == '.';
+}
+
+static int fail_unknown(const char *word, struct rp_err *err)
+{
+    char shown[72];
+    struct rp_nearest near = {.word = word};
+    for (int m = 0; m < RP_MODEL_COUNT; m++)
+        rp_nearest_try(&near, rp_choice_name(RP_MODELS, m));
+    if (near.best)
+        return rp_fail(err, RP_USAGE, "no model, section or key '%s'; did you mean '%s'?", rp_excerpt(shown, word),
+                       near.best);
+    return rp_key_unknown(word, err);
+}
+
 static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 {
     const char *word = cli->argc ? cli->argv[0] : NULL;
-    const int key = word ? rp_key_find(word) : -1, is_key = key >= 0 || (word && strchr(word, '.'));
-    int n, model = word && !is_key ? rp_model_parse(word, err) : -1;
+    struct rp_err ignored;
+    const int key = word ? rp_key_find(word) : -1, model = word && key < 0 ? rp_model_parse(word, &ignored) : -1;
+    int n;
     const struct rp_key *k = rp_key_table(&n);
-    if (is_key && key < 0)
-        return rp_key_unknown(word, err);
-    if (word && !is_key && model < 0)
-        return -1;
     json_t *list = json_array();
     for (int i = 0; i < n; i++, k++) {
         char expected[128];
         RP_BUF def = {0};
-        if ((is_key && i != key) || (model >= 0 && !(k->models >> model & 1u)))
+        if (model >= 0 ? !(k->models >> model & 1u) : word && i != key && !is_of_section(k, word))
             continue;
         describe_form(expected, sizeof expected, k);
         default_of(&def, k, model);
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:o, s:s*}", "key", k->name, "help", k->help,
                                               "expected", expected, "default", rp_buf_text(&def), "models",
                                               models_of(k), "flag", *k->flag ? k->flag : NULL));
+    }
+    if (!json_array_size(list)) {
+        json_decref(list);
+        return fail_unknown(word, err);
     }
     rp_cli_return(cli, json_pack("{s:o}", "keys", list),
                   "[/keys:[#:\n]{/key t}\n"
@@ -234,18 +254,19 @@ static int cmd_recipes_keys(struct rp_cli *cli, struct rp_err *err)
 
 const struct rp_command rp_cmd_recipes_keys = {
     .name = "recipes keys",
-    .operands = "[MODEL|KEY]",
+    .operands = "[MODEL|SECTION|KEY]",
     .summary = "explain every key of a recipe: form, range, default, models, option",
     .details =
         "With MODEL, a value of the key 'workload', only the keys of that model; a recipe of it takes no others. With "
-        "KEY, only that key.\n"
+        "SECTION, such as train, only the keys that begin with it; with KEY, only that key.\n"
         "\n"
         "Each can be set on the command line: repro run RECIPE --set KEY=VALUE. What was set is in the bundle.\n"
-               "\n"
-               "Examples:\n"
-               "  repro recipes keys\n"
-               "  repro recipes keys gpt\n"
-               "  repro recipes keys run.hang_seconds\n"
-               "  repro run gpt2_124m_fp32 --set train.batch_size=2\n",
+        "\n"
+        "Examples:\n"
+        "  repro recipes keys\n"
+        "  repro recipes keys gpt\n"
+        "  repro recipes keys optimizer\n"
+        "  repro recipes keys run.hang_seconds\n"
+        "  repro run gpt2_124m_fp32 --set train.batch_size=2\n",
     .run = cmd_recipes_keys,
 };

@@ -44,6 +44,7 @@ for model in bert gpt resnet50; do
 done
 grep -qx 'model.type_vocab_size' of_model.txt && fail "a key of bert among those of resnet50"
 [ "$("$REPRO" recipes keys run.isa --json | jq -r '.keys[].key')" = run.isa ] || fail "not one key"
+[ "$("$REPRO" recipes keys optimizer --json | jq '[.keys[].key | select(startswith("optimizer.") | not)] | length')" = 0 ] || fail "keys of other sections"
 exit_of 2 "$REPRO" recipes keys gtp
 words
 exit_of 2 "$REPRO" recipes keys run.hang_second
