@@ -330,7 +330,7 @@ int rp_join_clocks(struct rp_join *j, int rounds, int timeout_ms, struct rp_err 
 
 /* ---- the begin and the end ---- */
 
-static uint64_t count_clocks_error(const struct rp_join *j)
+static uint64_t count_without_clock(const struct rp_join *j)
 {
     uint64_t missing = 0;
     for (int i = 1; i < j->members; i++)
@@ -354,9 +354,9 @@ static int open_links(struct rp_join *j, const struct rp_join_opts *o, json_t *o
         return -1;
     if (rp_join_clocks(j, CLOCK_ROUNDS, CLOCK_MS, err) < 0)
         return -1;
-    if (count_clocks_error(j))
+    if (count_without_clock(j))
         return rp_fail(err, RP_UNAVAILABLE, "%llu processes joined and then did not answer within %d s",
-                       (unsigned long long)count_clocks_error(j), CLOCK_MS / 1000);
+                       (unsigned long long)count_without_clock(j), CLOCK_MS / 1000);
     RP_JSON *world = rp_join_world_json(j);
     return rp_join_broadcast(j, RP_FRAME_WORLD, world, err);
 }
