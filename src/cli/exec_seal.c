@@ -119,7 +119,8 @@ void rp_exec_digest_outputs(struct exec *x)
     for (int i = 0; i < x->o->output.n; i++, at++) {
         struct rp_err why = {0};
         if (rp_exec_digest_file(&x->own->rest.file[at], x->o->output.item[i], &why) < 0)
-            rp_progress_note(&x->progress, "--output: %s", why.msg);
+            rp_progress_note(&x->progress, "--output, a file that the command writes: %s (the bundle: --bundle)",
+                             why.msg);
     }
 }
 
