@@ -30,9 +30,9 @@ static const struct schema {
     const char *id;                    /* NULL: that of the output */
     int open;                          /* has further keys */
 } schemas[] = {
-    {.name = "facts", .title = "facts.json: what was said of a run"},
+    {.name = "facts", .title = "facts.json: what was reported of a run"},
     {.name = "run", .title = "run.json: every figure of a run"},
-    {.name = "command-facts", .title = "facts.json of a command: what was said of it"},
+    {.name = "command-facts", .title = "facts.json of a command: what was reported of it"},
     {.name = "command", .title = "run.json of a command: every figure of its log"},
     {.name = "step", .title = "one line of steps/rankN.jsonl"},
     {.name = "telemetry", .title = "one line of steps/rankN.telemetry.jsonl"},
@@ -44,7 +44,10 @@ static const struct schema {
     {"compare", "repro compare --json", &rp_type_comparison, RP_COMPARISON_SCHEMA, 0},
     {"layout", "repro compare --layout --json", &rp_type_layout_answer, RP_LAYOUT_SCHEMA, 0},
     {"imported", "what 'repro import' writes", &rp_type_imported_answer, RP_IMPORTED_SCHEMA, 1},
-#define OUTPUT(command, returned) {.name = command, .title = "repro " command " --json", .type = &rp_type_##returned}
+#define OUTPUT(command, returned)                                                                                      \
+    {                                                                                                                  \
+        .name = command, .title = "repro " command " --json", .type = &rp_type_##returned                              \
+    }
     OUTPUT("run", run_answer),
     OUTPUT("exec", exec_answer),
     OUTPUT("replicate", run_answer),

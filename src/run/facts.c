@@ -18,9 +18,10 @@ static const struct {
     const char *name, *id, *title;
     const struct rp_object_type *type;
 } documents[] = {
-    {"facts", RP_FACTS_SCHEMA, "facts.json: what was said of a run", &rp_type_facts},
+    {"facts", RP_FACTS_SCHEMA, "facts.json: what was reported of a run", &rp_type_facts},
     {"run", RP_FIGURES_SCHEMA, "run.json: every figure of a run", &rp_type_figures},
-    {"command-facts", RP_COMMAND_FACTS_SCHEMA, "facts.json of a command: what was said of it", &rp_type_command_facts},
+    {"command-facts", RP_COMMAND_FACTS_SCHEMA, "facts.json of a command: what was reported of it",
+     &rp_type_command_facts},
     {"command", RP_COMMAND_SCHEMA, "run.json of a command: every figure of its log", &rp_type_command_figures},
     {"telemetry", NULL, "One line of steps/rankN.telemetry.jsonl", &rp_type_device_sample},
 };

@@ -1,10 +1,9 @@
 /* The structs of facts.json, run.json and device samples: facts.def, figures.def and sample.def.
  *
- * What:    struct rp_facts, what was said of a run, and struct rp_figures, what follows from it, with the structs of
- *          their parts; of another program's command struct rp_command_facts and struct rp_command_figures.
- * Flow:    facts.json -> struct rp_facts; rp_derive() -> struct rp_figures -> run.json.
- * Owner:   rp_object_fini() of base/object.h frees them.
- * Extend:  a row of facts.def, figures.def or sample.def.
+ * What:    struct rp_facts, what was reported of a run, and struct rp_figures, what follows from it, with the structs
+ * of their parts; of another program's command struct rp_command_facts and struct rp_command_figures. Flow: facts.json
+ * -> struct rp_facts; rp_derive() -> struct rp_figures -> run.json. Owner:   rp_object_fini() of base/object.h frees
+ * them. Extend:  a row of facts.def, figures.def or sample.def.
  */
 #pragma once
 

@@ -19,13 +19,16 @@
 #define CPU_FAVOURED 1.15 /* some cores may be faster than the one whose highest clock is captured */
 /* highest clock by base clock, at most: 3.9 by 1.9 GHz of a Xeon Platinum 8592+ is 2.05 (Intel's data sheet) */
 #define CPU_TURBO 2.2
-#define THREADS_MAX 4096     /* of run.threads; used if neither device nor capture has a number */
-#define DATA_SHEET 1.02      /* data sheets are rounded */
-#define POWER_OVER 1.1       /* a limit holds for the mean over some time */
-#define ENERGY_APART 0.15    /* the mean of unevenly spaced samples is not their integral */
+#define THREADS_MAX 4096  /* of run.threads; used if neither device nor capture has a number */
+#define DATA_SHEET 1.02   /* data sheets are rounded */
+#define POWER_OVER 1.1    /* a limit holds for the mean over some time */
+#define ENERGY_APART 0.15 /* the mean of unevenly spaced samples is not their integral */
+/* Both limits must be exceeded. Steps of a quiet machine are within a few percent: longer by half is worth a look. Ten
+ * median absolute deviations are 6.7 standard deviations of a normal distribution, so that a noisy machine whose steps
+ * vary by that much anyway has none. */
 #define OUTLIER_TIMES 1.5
 #define OUTLIER_DEVIATIONS 10
-#define OUTLIER_STEPS 5      /* fewer have no outliers */
+#define OUTLIER_STEPS 5 /* fewer have no outliers: their median deviation is too uncertain */
 
 /* ---- peak ---- */
 
