@@ -306,8 +306,8 @@ void rp_doctor_image(struct rp_doctor *d)
         return;
     char remedy[128];
     if (strcmp(engine, "docker") == 0 || strcmp(engine, "podman") == 0)
-        snprintf(remedy, sizeof remedy, "%s run -e REPRO_IMAGE=IMAGE@sha256:... # RepoDigests of %s image inspect", engine,
-                 engine);
+        snprintf(remedy, sizeof remedy, "%s run -e REPRO_IMAGE=IMAGE@sha256:... # RepoDigests of %s image inspect",
+                 engine, engine);
     else
         snprintf(remedy, sizeof remedy, "start it with REPRO_IMAGE=IMAGE@sha256:... in its environment");
     rp_doctor_report(d, RP_DOCTOR_NOTE, remedy, "%.20s shows no digest inside", engine);

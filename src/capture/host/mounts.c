@@ -27,8 +27,8 @@ static const char *const engine_names[] = {
 /* And on this side, where a container or a user mounts: names of systems, engines and job managers, and plain words
  * that identify no user or project. Numbers at their end are kept: "data2". */
 static const char *const point_names[] = {
-    ".containerenv", ".dockerenv", ".lock", "acpi", "app", "aux", "bert", "bin", "binfmt_misc", "bios", "boot", "bpf", "build",
-    "bus", "cache", "cgroup", "checkpoint", "checkpoints", "code", "config", "configfs", "configs", "console",
+    ".containerenv", ".dockerenv", ".lock", "acpi", "app", "aux", "bert", "bin", "binfmt_misc", "bios", "boot", "bpf",
+    "build", "bus", "cache", "cgroup", "checkpoint", "checkpoints", "code", "config", "configfs", "configs", "console",
     "container", "containers", "containerenv", "corpus", "cpu", "data", "dataset", "datasets", "debug", "dev", "disk",
     "docker", "docker-init", "docker.sock", "efi", "efivars", "etc", "firmware", "fs", "fuse", "gpt", "home",
     "hostname", "hosts", "hugepages", "init", "input", "kcore", "kernel", "keys", "kubernetes.io", "latency_stats",

@@ -43,7 +43,8 @@ char *rp_image_show(const char *text)
         *registry_end = '/';
     const char *name = without_place(copy);
     size_t first, size;
-    while (first = strcspn(name, "/"), name[first] && is_registry(name, first) && !RP_IS_IN(public_registries, name, first))
+    while (first = strcspn(name, "/"),
+           name[first] && is_registry(name, first) && !RP_IS_IN(public_registries, name, first))
         name += first + 1;
     const char *digest = rp_image_digest(name, &size);
     if (strspn(name, allowed) < size || strchr("/:", name[0]) || (!digest && !size) ||

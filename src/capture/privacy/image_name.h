@@ -12,7 +12,8 @@
 
 #include <stddef.h>
 
-#define RP_IMAGE_VARIABLE "REPRO_IMAGE" /* set by who starts a container whose engine shows no image inside */
+/* Set by what starts a container whose engine shows no image inside. */
+#define RP_IMAGE_VARIABLE "REPRO_IMAGE"
 
 /* NULL: not the name of an image. */
 char *rp_image_show(const char *text);
