@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/opts.h"
 #include "sign/key.h"
+#include "sign/openssh.h"
 #include "sign/passphrase.h"
 #include "sign/signify.h"
 #include "sign/trust.h"
@@ -108,8 +109,8 @@ const struct rp_command rp_cmd_key_new = {
 
 static const struct rp_opt show_opts[] = {
     RP_OPT_PASSPHRASE_FD(passphrase_fd),
-    RP_OPTION_CHOICE(form, "form", 0, "pem|signify|minisign",
-                     "print only the public key; for openssl, signify or minisign"),
+    RP_OPTION_CHOICE(form, "form", 0, "pem|ssh|signify|minisign",
+                     "print only the public key; for openssl, ssh-keygen, signify or minisign"),
     {0},
 };
 
@@ -121,6 +122,8 @@ static int show_form(struct rp_cli *cli, const struct rp_key_pair *k, const char
     rp_key_fingerprint(k, print);
     if (strcmp(form, "pem") == 0)
         rp_key_public_pem(k, &text);
+    else if (strcmp(form, "ssh") == 0)
+        rp_openssh_public_write(&text, k);
     else
         rp_foreign_public_write(&text, k, form);
     rp_cli_return(cli, json_pack("{s:s, s:s, s:s}", "form", form, "fingerprint", print, "public_key", text.data),
@@ -146,9 +149,9 @@ const struct rp_command rp_cmd_key_show = {
     .name = "key show",
     .operands = "[FILE]",
     .summary = "show the fingerprint and the public key of a key file",
-    .details = "FILE is a private or a public key in PEM form, or a public key of signify or minisign; default is the "
-               "key that 'repro run' signs with. Prints the path, the fingerprint (SHA-256 of the public key in DER "
-               "form) and the public key in PEM form, never anything private.\n"
+    .details = "FILE is a private or a public key in PEM form or of OpenSSH, or a public key of signify or minisign; "
+               "default is the key that 'repro run' signs with. Prints the path, the fingerprint (SHA-256 of the public "
+               "key in DER form) and the public key in PEM form, never anything private.\n"
                "\n"
                "Examples:\n"
                "  repro key show --form minisign > me.pub\n"
@@ -244,10 +247,11 @@ const struct rp_command rp_cmd_key_trust = {
     .name = "key trust",
     .operands = "[FILE]",
     .summary = "trust bundles signed by this public key; without FILE, list trusted keys",
-    .details = "FILE is a public key in PEM form, or one of signify or minisign. Compare the printed fingerprint with "
-               "one that you got from its owner in another way. The keys are files in ~/.config/repro/trust; removing "
-               "a file ends the trust. After the day of --until the key is no longer trusted, by the clock of the "
-               "verifying machine; the same command with another --until, or without, changes that.\n"
+    .details = "FILE is a public key in PEM form, or one of OpenSSH (a line ssh-ed25519 ..., as a git host shows of its "
+               "users), signify or minisign. Compare the printed fingerprint with one that you got from its owner in "
+               "another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "
+               "of --until the key is no longer trusted, by the clock of the verifying machine; the same command with "
+               "another --until, or without, changes that.\n"
                "\n"
                "Examples:\n"
                "  repro key trust alice.pem\n"

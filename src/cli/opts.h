@@ -33,8 +33,9 @@
                    "required signer: fingerprint, public key file or name of 'repro key trust'")
 #define RP_OPT_ANY_KEY(field)                                                                                          \
     RP_OPTION_FLAG(field, "any-key", 0, "accept any signer; without it an unknown key ends with status 8")
-#define RP_OPT_KEY(field) \
-    RP_OPTION_TEXT(field, "key", 'k', "FILE", "private key in PEM form; default $REPRO_KEY or ~/.config/repro/key.pem")
+#define RP_OPT_KEY(field)                                                                                              \
+    RP_OPTION_TEXT(field, "key", 'k', "FILE",                                                                          \
+                   "private key, PEM or OpenSSH; default $REPRO_KEY or ~/.config/repro/key.pem")
 #define RP_OPT_PASSPHRASE_FD(field)                                                                                    \
     RP_OPTION_INT(field, "passphrase-fd", 0, 3, 1023, "read the key's passphrase from this file descriptor")
 #define RP_OPT_STORE(field)                                                                                            \

@@ -1,7 +1,7 @@
 /* Ed25519 keys and signatures (OpenSSL).
  *
  * What:    PKCS#8 PEM private keys (0600, O_EXCL, optionally encrypted), SubjectPublicKeyInfo public keys,
- *          fingerprints. Public keys of signify and minisign are read too.
+ *          fingerprints. Keys of OpenSSH and public keys of signify and minisign are read too.
  * Flow:    key file -> struct rp_key_pair -> signature bytes; public key + bytes + signature -> 0 or -1.
  * Owner:   struct rp_key_pair is heap, freed and wiped by rp_key_free(). Private bytes never leave this module.
  * Extend:  another tool's public keys and signatures: a strict reader like minisign.c and a case in
@@ -30,7 +30,7 @@ int rp_key_create(const char *path, const char *passphrase, struct rp_err *err) 
 struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err) rp_must_check;
 /* Would rp_key_load() accept it? Without a passphrase: of an encrypted key only the form and the mode are checked. */
 int rp_key_check(const char *path, struct rp_err *err) rp_must_check;
-/* PEM, or what signify and minisign write. */
+/* PEM, or what OpenSSH, signify and minisign write. */
 struct rp_key_pair *rp_key_load_public(const char *text, size_t size, const char *what,
                                        struct rp_err *err) rp_must_check;
 /* A private or a public key: rp_key_load() or rp_key_load_public(). */

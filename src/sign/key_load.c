@@ -1,9 +1,11 @@
-/* Reading keys: private ones of PKCS#8 PEM files, public ones also of signify and minisign; and the user's own key. */
+/* Reading keys: private ones of PKCS#8 PEM files and of OpenSSH, public ones also of signify and minisign; and the
+ * user's own key. */
 #include "sign/key_inner.h"
 
 #include "base/hash.h"
 #include "base/openssl.h"
 #include "base/private_file.h"
+#include "sign/openssh.h"
 #include "sign/passphrase.h"
 #include "sign/point.h"
 #include "sign/signify.h"
@@ -57,7 +59,16 @@ static int read_secret_file(struct secret *s, const char *path, struct rp_err *e
 }
 
 /* What a key file may hold. */
-enum form { NO_KEY, PEM_PUBLIC, PEM_SECRET, PEM_ENCRYPTED, OTHER_PUBLIC, OTHER_SECRET };
+enum form {
+    NO_KEY,
+    PEM_PUBLIC,
+    PEM_SECRET,
+    PEM_ENCRYPTED,
+    OPENSSH_PUBLIC,
+    OPENSSH_SECRET,
+    OTHER_PUBLIC, /* of signify or minisign */
+    OTHER_SECRET
+};
 enum { PUBLIC_RECORD = 42, SIGNIFY_RECORD = 104, MINISIGN_RECORD = 158 };
 
 static int has_block(const char *data, size_t size, const char *label)
@@ -76,13 +87,15 @@ static enum form form_of(const char *data, size_t size)
     return has_block(data, size, "ENCRYPTED PRIVATE KEY") ? PEM_ENCRYPTED
            : has_block(data, size, "PRIVATE KEY")         ? PEM_SECRET
            : has_block(data, size, "PUBLIC KEY")          ? PEM_PUBLIC
+           : rp_is_openssh_private(data, size)            ? OPENSSH_SECRET
+           : rp_is_openssh_public(data, size)             ? OPENSSH_PUBLIC
                                                           : NO_KEY;
 }
 
 /* What a file with none of the forms above holds. */
 static int fail_no_key(const char *data, size_t size, const char *what, const char *expected, struct rp_err *err)
 {
-    static const char *const kinds[] = {"EC", "RSA", "DSA", "OPENSSH"};
+    static const char *const kinds[] = {"EC", "RSA", "DSA"};
     char label[32];
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (has_block(data, size, RP_FORMAT(label, "%s PRIVATE KEY", kinds[i])))
@@ -95,7 +108,7 @@ static int fail_no_key(const char *data, size_t size, const char *what, const ch
 
 static int is_public(enum form form)
 {
-    return form == PEM_PUBLIC || form == OTHER_PUBLIC;
+    return form == PEM_PUBLIC || form == OPENSSH_PUBLIC || form == OTHER_PUBLIC;
 }
 
 static int get_passphrase(struct rp_passphrase *p, const char *path, int fd, struct rp_err *err)
@@ -156,11 +169,14 @@ static int check_point(const EVP_PKEY *pkey, const char *what, struct rp_err *er
     return rp_point_check(key, what, err);
 }
 
-/* A public key of signify or minisign. */
-static struct rp_key_pair *load_foreign_public(const char *text, size_t size, const char *what, struct rp_err *err)
+/* A public key of OpenSSH, or of signify or minisign, which also give it a number. */
+static struct rp_key_pair *load_foreign_public(enum form form, const char *text, size_t size, const char *what,
+                                               struct rp_err *err)
 {
     struct rp_foreign_public raw;
-    if (rp_foreign_public_read(&raw, text, size, what, err) < 0 || rp_point_check(raw.key, what, err) < 0)
+    int read = form == OPENSSH_PUBLIC ? rp_openssh_public_read(raw.key, text, size, what, err)
+                                      : rp_foreign_public_read(&raw, text, size, what, err);
+    if (read < 0 || rp_point_check(raw.key, what, err) < 0)
         return NULL;
     EVP_PKEY *pkey = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw.key, sizeof raw.key);
     if (!pkey) {
@@ -168,7 +184,8 @@ static struct rp_key_pair *load_foreign_public(const char *text, size_t size, co
         return NULL;
     }
     struct rp_key_pair *k = rp_key_new(pkey);
-    memcpy(k->number, raw.number, sizeof k->number);
+    if (form == OTHER_PUBLIC)
+        memcpy(k->number, raw.number, sizeof k->number);
     return k;
 }
 
@@ -200,10 +217,10 @@ static int read_private(struct secret *s, enum form *form, const char *path, str
 {
     if (read_secret_file(s, path, err) < 0)
         return -1;
-    static const char expected[] = "a PKCS#8 PEM private key";
+    static const char expected[] = "a private key in PKCS#8 PEM form, or of OpenSSH";
     RP_FREE char *what = rp_asprintf("key '%s'", path);
     *form = form_of(s->data, s->size);
-    if (*form == PEM_PUBLIC || rp_record_size(s->data, s->size) == PUBLIC_RECORD)
+    if (*form == PEM_PUBLIC || *form == OPENSSH_PUBLIC || rp_record_size(s->data, s->size) == PUBLIC_RECORD)
         return rp_fail(err, RP_MALFORMED, "%s holds a public key; expected %s", what, expected);
     if (*form == OTHER_SECRET)
         return rp_fail(err, RP_MALFORMED,
@@ -236,6 +253,21 @@ int rp_key_check(const char *path, struct rp_err *err)
     return k ? 0 : -1;
 }
 
+static struct rp_key_pair *load_openssh_private(const char *text, size_t size, const char *path, struct rp_err *err)
+{
+    unsigned char seed[32];
+    RP_FREE char *what = rp_asprintf("key '%s'", path);
+    if (rp_openssh_private_read(seed, text, size, what, err) < 0)
+        return NULL;
+    EVP_PKEY *pkey = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, sizeof seed);
+    rp_wipe(seed, sizeof seed);
+    if (!pkey) {
+        rp_key_fail(err, RP_MALFORMED, "%s is damaged", what);
+        return NULL;
+    }
+    return rp_key_new(pkey);
+}
+
 struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_err *err)
 {
     rp_openssl_init();
@@ -243,6 +275,8 @@ struct rp_key_pair *rp_key_load(const char *path, int passphrase_fd, struct rp_e
     enum form form;
     if (read_private(s, &form, path, err) < 0)
         return NULL;
+    if (form == OPENSSH_SECRET)
+        return load_openssh_private(s->data, s->size, path, err);
     struct asking a = {.path = path, .fd = passphrase_fd, .err = err};
     *err = (struct rp_err){0};
     RP_KEY_BIO *bio = BIO_new_mem_buf(s->data, (int)s->size);
@@ -275,10 +309,11 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
     if (size == 0)
         return rp_fail_null(err, RP_MALFORMED, "%s is empty; expected a public key", what);
     enum form form = form_of(pem, size);
-    if (form == OTHER_PUBLIC)
-        return load_foreign_public(pem, size, what, err);
+    if (form == OPENSSH_PUBLIC || form == OTHER_PUBLIC)
+        return load_foreign_public(form, pem, size, what, err);
     if (form == NO_KEY)
-        return rp_fail_null(err, RP_MALFORMED, "%s holds no public key in PEM, signify or minisign form", what);
+        return rp_fail_null(err, RP_MALFORMED, "%s holds no public key in PEM, OpenSSH, signify or minisign form",
+                            what);
     if (form == OTHER_SECRET)
         return rp_fail_null(err, RP_MALFORMED,
                             "%s holds a secret key of signify or minisign; expected the public key "
@@ -312,9 +347,9 @@ static struct rp_key_pair *load_file(const char *path, int passphrase_fd, int al
     enum form form = form_of(s->data, s->size);
     if (form == NO_KEY)
         return fail_no_key(s->data, s->size, what,
-                           also_private ? "a public key in PEM form or one of signify or minisign, or the private key "
-                                          "that it belongs to"
-                                        : "a public key in PEM form or one of signify or minisign",
+                           also_private ? "a public key in PEM form or one of OpenSSH, signify or minisign, or the "
+                                          "private key that it belongs to"
+                                        : "a public key in PEM form or one of OpenSSH, signify or minisign",
                            err),
                NULL;
     return is_public(form) || !also_private ? rp_key_load_public(s->data, s->size, what, err)

@@ -67,6 +67,56 @@ TEST(signatures_are_those_of_rfc_8032)
     }
 }
 
+/* The second of these keys as ssh-keygen writes it. */
+#define SSH_PUBLIC "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAID1AF8PoQ4lakrcKp00bfrycmCzPLsSWjMDNVfEq9GYM"
+#define SSH_HEAD "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\n"
+#define SSH_BODY \
+    "QyNTUxOQAAACA9QBfD6EOJWpK3CqdNG368nJgszy7ElozAzVXxKvRmDAAAAJAAAAAHAAAA\n"                                        \
+    "BwAAAAtzc2gtZW" "QyNTUxOQAAACA9QBfD6EOJWpK3CqdNG368nJgszy7ElozAzVXxKvRmDA\n"                                     \
+    "AAAEBMzQibKP+W2p22w0bsEU4PW4oxnzWrpiTajPbtT7im+z1AF8PoQ4lakrcKp00bfryc\n"
+#define SSH_END "mCzPLsSWjMDNVfEq9GYMAAAABmEgdGVzdAECAwQFBgc=\n"
+#define SSH_BLOCK(text) "-----BEGIN OPENSSH PRIVATE KEY-----\n" text "-----END OPENSSH PRIVATE KEY-----\n"
+
+TEST(keys_of_openssh_are_read)
+{
+    static const char rsa[] = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQx me\n";
+    static const struct {
+        const char *text, *part; /* NULL: the key of the vector */
+    } public[] = {
+        {SSH_PUBLIC, NULL},
+        {"# of a git host\r\nssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQx me\r\n" SSH_PUBLIC " me at home\r\n", NULL},
+        {SSH_PUBLIC "\n" SSH_PUBLIC "\n", "2 Ed25519 keys"},
+        {rsa, "no key of type ssh-ed25519"},
+        {"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAHz1AF8PoQ4lakrcKp00bfrycmCzPLsSWjMDNVfEq9GY=\n", /* 31 bytes */
+         "line 1"},
+        {SSH_PUBLIC "AAAA\n", "line 1"},
+    }, private[] = {
+        {SSH_BLOCK(SSH_HEAD SSH_BODY SSH_END), NULL},
+        {SSH_BLOCK(SSH_HEAD SSH_BODY), "damaged"},
+        {SSH_BLOCK(SSH_HEAD SSH_BODY "mCzPLsSWjMDNVfEq9GYMAAAABmEgdGVzdAECAwQFBgg=\n"), "damaged"}, /* 1, 2, ... 6, 8 */
+        {SSH_BLOCK(SSH_HEAD SSH_BODY "mCzPLsSWjMDNVfEq9GYNAAAABmEgdGVzdAECAwQFBgc=\n"), "damaged"}, /* two keys */
+        {SSH_BLOCK("b3BlbnNzaC1rZXktdjEAAAAACmFlczI1Ni1jdHIAAAAGYmNyeXB0AAAAAAAAAAEAAAAzAAAAC3NzaC1lZDI1NTE5AAAAID1A"
+                   "F8PoQ4lakrcKp00bfrycmCzPLsSWjMDNVfEq9GYMAAAAAA==\n"),
+         "passphrase"},
+    };
+    RP_FREE char *spki = rp_asprintf("302a300506032b6570032100%s", vectors[1].public);
+    RP_BUF pem = {0};
+    pem_of(&pem, "PUBLIC KEY", spki);
+    for (size_t i = 0; i < sizeof public / sizeof *public + sizeof private / sizeof *private; i++) {
+        size_t of_private = i - sizeof public / sizeof *public;
+        const char *text = i < sizeof public / sizeof *public ? public[i].text : private[of_private].text;
+        const char *part = i < sizeof public / sizeof *public ? public[i].part : private[of_private].part;
+        struct rp_err err = {0};
+        RP_FREE char *path = private_file("of_openssh", text, 0600);
+        FX_KEY *k = rp_key_load_any(path, -1, &err);
+        RP_BUF read = {0};
+        if (k)
+            rp_key_public_pem(k, &read);
+        CHECK(part ? !k && strstr(err.msg, part) : k && strcmp(read.data, pem.data) == 0, "%zu: %s", i, err.msg);
+        unlink(path);
+    }
+}
+
 TEST(public_keys_are_written_and_read_as_openssl_does)
 {
     static const char *const line_ends[] = {"\n", "\r\n", "\n\n", " \n"};

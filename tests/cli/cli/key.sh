@@ -68,9 +68,17 @@ for file in empty.pem note.txt; do
     exit_of 4 "$REPRO" key trust $file
     words
 done
+# a key of OpenSSH, where that is there to make one
+if command -v ssh-keygen >/dev/null; then
+    ssh-keygen -q -t ed25519 -N '' -C me -f id
+    exit_of 0 "$REPRO" key show id --form ssh
+    [ "$(cat out.txt) me" = "$(cat id.pub)" ] || fail "the public key is not that of ssh-keygen"
+    "$REPRO" key show id.pub --form pem >id.pem
+    [ "$("$REPRO" key show id.pem --form ssh)" = "$(cat out.txt)" ] || fail "another public key in PEM form"
+fi
 # private keys of other kinds and forms
 for kind in EC OPENSSH; do
-    printf -- '-----BEGIN %s PRIVATE KEY-----\nMC4CAQ\n-----END %s PRIVATE KEY-----\n' $kind $kind >other.pem
+    printf -- '-----BEGIN %s PRIVATE KEY-----\nMC4CAQ\n-----END %s PRIVATE KEY-----\n' $kind $kind >other.pem && chmod 600 other.pem
     exit_of 4 "$REPRO" key trust other.pem
     words
     exit_of 4 env REPRO_KEY=other.pem "$REPRO" run bert_tiny_fp32
