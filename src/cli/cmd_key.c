@@ -150,8 +150,8 @@ const struct rp_command rp_cmd_key_show = {
     .operands = "[FILE]",
     .summary = "show the fingerprint and the public key of a key file",
     .details = "FILE is a private or a public key in PEM form or of OpenSSH, or a public key of signify or minisign; "
-               "default is the key that 'repro run' signs with. Prints the path, the fingerprint (SHA-256 of the public "
-               "key in DER form) and the public key in PEM form, never anything private.\n"
+               "default is the key that 'repro run' signs with. Prints the path, the fingerprint (SHA-256 of the "
+               "public key in DER form) and the public key in PEM form, never anything private.\n"
                "\n"
                "Examples:\n"
                "  repro key show --form minisign > me.pub\n"
@@ -247,11 +247,11 @@ const struct rp_command rp_cmd_key_trust = {
     .name = "key trust",
     .operands = "[FILE]",
     .summary = "trust bundles signed by this public key; without FILE, list trusted keys",
-    .details = "FILE is a public key in PEM form, or one of OpenSSH (a line ssh-ed25519 ..., as a git host shows of its "
-               "users), signify or minisign. Compare the printed fingerprint with one that you got from its owner in "
-               "another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. After the day "
-               "of --until the key is no longer trusted, by the clock of the verifying machine; the same command with "
-               "another --until, or without, changes that.\n"
+    .details = "FILE is a public key in PEM form, or one of OpenSSH (a line ssh-ed25519 ..., as a git host shows of "
+               "its users), signify or minisign. Compare the printed fingerprint with one that you got from its "
+               "owner in another way. The keys are files in ~/.config/repro/trust; removing a file ends the trust. "
+               "After the day of --until the key is no longer trusted, by the clock of the verifying machine; the "
+               "same command with another --until, or without, changes that.\n"
                "\n"
                "Examples:\n"
                "  repro key trust alice.pem\n"

@@ -17,5 +17,5 @@
 
 /* NULL: not the name of an image. */
 char *rp_image_show(const char *text);
-/* The 64 hexadecimal digits at the end of a shown name, and how many bytes of it are the name before; NULL: no digest. */
+/* The 64 hexadecimal digits at the end of a shown name, NULL where there are none; *name: bytes of the name before. */
 const char *rp_image_digest(const char *shown, size_t *name);
