@@ -239,11 +239,15 @@ static int check_batch(struct rp_launch *l, const struct rp_launch_opts *o, stru
 {
     int64_t tasks = number_or("SLURM_NTASKS", 1), nodes = number_or("SLURM_JOB_NUM_NODES", 1);
     const int is_one_task = number_or("SLURM_STEP_NUM_TASKS", 0) == 1 && tasks < 2; /* srun -n 1 */
+    const char *elastic = getenv("PET_NNODES"); /* of Kubeflow, "1:4": PET_NODE_RANK is left to the rendezvous */
     if (!getenv("SLURM_JOB_ID") || getenv("SLURM_STEP_ID") || (tasks < 2 && nodes < 2)) {
         if (o->several && !is_one_task)
             l->note = "a key of the job is given, and nothing tells which of its processes this is: give --rank-from "
                       "and --size-from with the launcher's variables, or --nodes and --node-rank; for a run of this "
                       "process alone, also with --ranks, unset REPRO_JOB_KEY and leave --job-key out";
+        else if (elastic && strcmp(elastic, "1") != 0)
+            l->note = "PET_NNODES has several nodes, which torchrun would number, and this is one process: start repro "
+                      "with torchrun, or give --nodes and --node-rank";
         return 0;
     }
     l->note = "the allocation has several tasks or nodes, and this is one process: srun starts one for each task";

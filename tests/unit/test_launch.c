@@ -130,6 +130,8 @@ static const struct {
     {"Trainer is a JobSet", TRAINER " JOB_COMPLETION_INDEX=1", {0}, "trainer nodes 1/4 -1/0 1/4 0"},
     {"Indexed Job", "JOB_COMPLETION_INDEX=2", {.nodes = 4, .ranks_per_node = 8}, "indexed-job nodes 2/4 -1/0 2/4 8"},
     {"Indexed Job by REPRO_NODES", "JOB_COMPLETION_INDEX=2 REPRO_NODES=3", {0}, "indexed-job nodes 2/3 -1/0 2/3 0"},
+    {"a pod that torchrun would number", "PET_NNODES=1:4 PET_NPROC_PER_NODE=4", {0}, "- alone 0/1 -1/0 -1/0 0 note"},
+    {"a job of one pod", "PET_NNODES=1 PET_NPROC_PER_NODE=4", {0}, "- alone 0/1 -1/0 -1/0 0"},
     {"any pod of an Indexed Job", "JOB_COMPLETION_INDEX=2", {0}, "- alone 0/1 -1/0 -1/0 0 note"},
     {"Indexed Job without its size", "JOB_COMPLETION_INDEX=2", {.several = 1}, NULL},
     {"Indexed Job with an index outside", "JOB_COMPLETION_INDEX=4", {.nodes = 4}, NULL},
