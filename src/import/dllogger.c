@@ -35,6 +35,17 @@ struct dllogger {
     int64_t summary_line;
 };
 
+/* Settings, and "amp": true or "fp16": true of some of NVIDIA's scripts; false tells nothing, as TF32 may be on. */
+static void take_parameters(struct rp_imported *d, const json_t *data, int64_t line)
+{
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
+        rp_tagged_fact(d, parameters[i].fact, json_object_get(data, parameters[i].key), line);
+    static const char *const mixed[] = {"amp", "use_amp", "fp16"};
+    for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
+        if (json_is_true(json_object_get(data, mixed[i])))
+            rp_imported_default(d, "precision", "amp", line);
+}
+
 /* METADATA comes before the first step: the unit of every metric that may turn out to be the rate has to be kept. */
 static void take_metadata(struct dllogger *s, const struct rp_dllogger_entry *e)
 {
@@ -78,9 +89,7 @@ static int take_log(struct rp_import_source *src, struct dllogger *s, const stru
     const json_t *step = e->step, *data = e->data;
     const json_t *last = json_is_array(step) ? json_array_get(step, json_array_size(step) - 1) : step;
     if (json_is_string(step)) {
-        for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
-            rp_tagged_fact(&src->draft, parameters[i].fact, json_object_get(data, parameters[i].key),
-                           src->lines.number);
+        take_parameters(&src->draft, data, src->lines.number);
         return 0;
     }
     double rate = rate_of(s, data);

@@ -222,7 +222,8 @@ TEST(dllogger_times_count_before_rates)
     static const char log[] = "DLLL {\"timestamp\": \"1600000000.0\", \"elapsedtime\": \"0\", \"type\": \"METADATA\", "
                               "\"metric\": \"train.total_ips\", \"metadata\": {\"unit\": \"img/s\"}}\n"
                               "DLLL {\"timestamp\": \"1600000000.0\", \"type\": \"LOG\", \"step\": \"PARAMETER\", "
-                              "\"data\": {\"arch\": \"resnet50\", \"batch_size\": 99, \"world_size\": 8}}\n"
+                              "\"data\": {\"arch\": \"resnet50\", \"batch_size\": 99, \"world_size\": 8, "
+                              "\"amp\": true}}\n"
                               "0: DLLL {\"timestamp\": \"1600000010.0\", \"type\": \"LOG\", \"step\": [0, 0], "
                               "\"data\": {\"train.total_ips\": 1.0}}\n"
                               "DLLL {\"timestamp\": \"1600000020.0\", \"type\": \"LOG\", \"step\": [0, 1], \"data\": "
@@ -248,6 +249,7 @@ TEST(dllogger_times_count_before_rates)
     CHECK_STR(from(times, 0, "global_batch"), "\"command line\"");
     SAID(note(times, 0));
     CHECK(count(times, 0, "devices") == 8 && count(times, 0, "batch_per_device") == -1);
+    CHECK_STR(text(times, 0, "precision"), "amp");
     NEAR(value(rates, 0), 120);
     CHECK(strstr(note(rates, 0), "--set global_batch=N"), "%s", note(rates, 0));
     RP_JSON *summary = import_one("dllogger", "raw.json",
