@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/zstd_magic.h"
 #include "bundle/bundle.h"
 #include "bundle/schema.h"
 #include "capture/capture.h"
@@ -64,13 +65,12 @@ static int read_document(struct rp_buf *text, const char *path, const char *show
 /* A document or a bundle in a file, or a document on standard input. */
 static json_t *load_capture(const char *path, struct rp_err *err)
 {
-    static const char zstd_magic[] = "\x28\xb5\x2f\xfd";
     char shown[72];
     RP_BUF text = {0};
     rp_excerpt(shown, strcmp(path, "-") == 0 ? "standard input" : path);
     if (read_document(&text, path, shown, err) < 0)
         return NULL;
-    if (text.size < 4 || memcmp(text.data, zstd_magic, 4) != 0)
+    if (!rp_is_zstd(text.data, text.size))
         return parse_capture(rp_buf_text(&text), text.size, shown, err);
     if (strcmp(path, "-") == 0)
         return rp_fail_null(err, RP_USAGE, "%s is a bundle: give the file itself, not a pipe", shown);

@@ -1,5 +1,7 @@
 #include "import/lines.h"
 
+#include "base/zstd_magic.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,9 +22,8 @@ int rp_lines_open(struct rp_lines *l, const char *path, const char *name, struct
         rp_lines_fini(l);
         return rp_fail(err, RP_IO, "'%s' is not a regular file", name);
     }
-    char begin[4];
-    if (pread(l->fd, begin, sizeof begin, 0) == sizeof begin &&
-        memcmp(begin, "\x28\xb5\x2f\xfd", sizeof begin) == 0) {
+    char begin[RP_ZSTD_MAGIC_SIZE];
+    if (pread(l->fd, begin, sizeof begin, 0) == sizeof begin && rp_is_zstd(begin, sizeof begin)) {
         rp_lines_fini(l);
         return rp_fail(err, RP_MALFORMED,
                        "'%s' is compressed with zstd, not a log: 'repro compare' and 'repro report' take a bundle as "

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/zstd_magic.h"
 #include "ledger/inner.h"
 
 #include <errno.h>
@@ -125,8 +126,8 @@ static int read_lines(struct reading *r, int fd, struct rp_err *err)
     if (have)
         return rp_fail(err, RP_MALFORMED,
                        "ledger '%s': %zu bytes after line %" PRId64
-                       " are a torn line: a crash in the middle of an append, or the file was "
-                       "cut; the next append keeps them aside",
+                       " are a torn line: a crash in the middle of an append, or the file was cut; the next append "
+                       "keeps them aside",
                        rp_excerpt(shown, r->path), have, r->s->lines);
     return 0;
 }
@@ -141,8 +142,8 @@ static uint64_t size_aside(const char *path)
 /* Begins as zstd does; a ledger begins with '{'. */
 static int is_bundle(int fd)
 {
-    char begin[4];
-    return pread(fd, begin, sizeof begin, 0) == sizeof begin && memcmp(begin, "\x28\xb5\x2f\xfd", sizeof begin) == 0;
+    char begin[RP_ZSTD_MAGIC_SIZE];
+    return pread(fd, begin, sizeof begin, 0) == sizeof begin && rp_is_zstd(begin, sizeof begin);
 }
 
 int rp_ledger_read(const char *path, rp_ledger_each *each, void *arg, struct rp_ledger_summary *s, struct rp_err *err)

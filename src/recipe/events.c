@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "base/zstd_magic.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ int rp_at(const char *file, int line, int col, struct rp_err *err)
 static int check_bytes(const char *data, size_t size, const char *file, const char *what, struct rp_err *err)
 {
     int line = 1, col = 1;
-    if (size >= 4 && memcmp(data, "\x28\xb5\x2f\xfd", 4) == 0)
+    if (rp_is_zstd(data, size))
         return rp_fail(err, RP_MALFORMED, "'%s' is compressed with zstd, as bundles are; expected a %s in YAML", file,
                        what);
     for (size_t i = 0, len; i < size; i += len) {
