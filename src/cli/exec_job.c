@@ -173,7 +173,10 @@ int rp_exec_ask_hosts(struct exec *x, int after, struct rp_err *err)
     const int failed = rp_run_job_ask_captures(&x->job, first.salt, x->o->identify, err) < 0 ||
                        rp_run_job_take_captures(&x->job, document, after ? NULL : x->hwloc_xml, err) < 0;
     for (int i = 1; i < x->nodes; i++)
-        *(after ? &x->node[i].after : &x->node[i].before) = document[i];
+        if (after)
+            x->node[i].after = document[i];
+        else
+            x->node[i].before = document[i];
     for (int i = 0; i < x->nodes && !failed && !after; i++) {
         RP_BUF text = {0};
         rp_json_write(&text, x->node[i].before);

@@ -38,8 +38,12 @@ static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer
     uint64_t start = rp_now_ns();
     for (int i = 0; i < n; i++) {
         RP_BUG_IF(t[i].peer == c->rank[g] || t[i].peer < 0 || t[i].peer >= c->size[g]);
-        *(t[i].send ? &c->count.sent_bytes : &c->count.received_bytes) += t[i].bytes;
-        c->count.sent_in[g] += t[i].send ? t[i].bytes : 0;
+        if (t[i].send) {
+            c->count.sent_bytes += t[i].bytes;
+            c->count.sent_in[g] += t[i].bytes;
+        } else {
+            c->count.received_bytes += t[i].bytes;
+        }
     }
     int failed = n > 0 && run(c, g, t, n, err) < 0;
     c->count.exchange_ns += rp_now_ns() - start;

@@ -293,7 +293,10 @@ static void write_some(struct rp_ssh *s, struct ssh_process *p)
         rp_closep(&p->in); /* the reason is in how ssh ended */
     if (n <= 0)
         return;
-    *(copying ? &p->copied : &p->sent) += (size_t)n;
+    if (copying)
+        p->copied += (size_t)n;
+    else
+        p->sent += (size_t)n;
     if (p->sent == p->send.size) { /* it had the key of the job */
         if (p->send.size)
             explicit_bzero(p->send.data, p->send.size);

@@ -158,8 +158,10 @@ static int captured_raw(struct rp_buf *out, const json_t *leaf)
         rp_buf_puts(out, json_is_true(v) ? "yes" : "no");
     else if (json_is_array(v) && !json_array_size(v))
         rp_buf_puts(out, "none");
-    else if (put_plain(out, v) < 0)
-        return *is.state ? rp_buf_puts(out, is.state), 0 : -1;
+    else if (put_plain(out, v) < 0) {
+        rp_buf_puts(out, is.state);
+        return *is.state ? 0 : -1;
+    }
     if (*is.unit && !json_is_array(v))
         rp_buf_printf(out, " %.16s%s", is.unit, strlen(is.unit) > 16 ? "..." : "");
     return 0;

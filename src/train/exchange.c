@@ -7,21 +7,27 @@
 #include <string.h>
 
 #define ROOM_FLOATS ((size_t)8 << 20) /* of all nodes at once: 32 MiB */
-#define PIECE_MOST ((size_t)1 << 20)
+#define PIECE_MOST ((size_t)1 << 20)  /* floats of one piece: 4 MiB */
 
 /* ---- lists of nodes ---- */
 
-/* The nodes that are left when nodes are pushed in order: appended to out; returns their number. */
+/* Appends a node to the k that out has, and merges it with its sibling, and so on; returns how many there are then. */
+static int push_node(struct rp_node *out, int k, struct rp_node node)
+{
+    out[k++] = node;
+    while (k >= 2 && rp_grad_tree_siblings(out[k - 2].lo, out[k - 1].lo, out[k - 1].hi)) {
+        out[k - 2].hi = out[k - 1].hi;
+        k--;
+    }
+    return k;
+}
+
+/* The nodes that are left of n that are pushed in order; returns their number. */
 static int merge_nodes(struct rp_node *out, const struct rp_node *in, int n)
 {
     int k = 0;
-    for (int i = 0; i < n; i++) {
-        out[k++] = in[i];
-        while (k >= 2 && rp_grad_tree_siblings(out[k - 2].lo, out[k - 1].lo, out[k - 1].hi)) {
-            out[k - 2].hi = out[k - 1].hi;
-            k--;
-        }
-    }
+    for (int i = 0; i < n; i++)
+        k = push_node(out, k, in[i]);
     return k;
 }
 
@@ -31,11 +37,7 @@ static int nodes_of_rank(struct rp_node *out, int64_t micros, int r, int n)
     int k = 0;
     for (int64_t i = rp_first_micro(micros, r, n); i < rp_first_micro(micros, r + 1, n); i++) {
         RP_BUG_IF(k >= RP_GRADIENT_BLOCKS);
-        out[k++] = (struct rp_node){i, i + 1};
-        while (k >= 2 && rp_grad_tree_siblings(out[k - 2].lo, out[k - 1].lo, out[k - 1].hi)) {
-            out[k - 2].hi = out[k - 1].hi;
-            k--;
-        }
+        k = push_node(out, k, (struct rp_node){i, i + 1});
     }
     return k;
 }

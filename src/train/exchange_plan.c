@@ -19,7 +19,10 @@ static void count_calls(int calls[2], struct rp_exchange_bytes *updated, const s
     for (int k = 0; k < l->n; k++) {
         const int away = host[l->member[k]] != host[x->shares->own];
         for (int b = 0; b < x->shares->buckets && k != l->own; b++)
-            *(away ? &updated->between : &updated->within) += l->updated_bytes[b * l->n + l->own];
+            if (away)
+                updated->between += l->updated_bytes[b * l->n + l->own];
+            else
+                updated->within += l->updated_bytes[b * l->n + l->own];
         between |= away;
     }
     for (int b = 0; b < x->shares->buckets; b++)

@@ -218,7 +218,10 @@ void rp_git_changes(const struct rp_git_job *j, json_t *out)
     c.delta = rp_alloc((git_diff_num_deltas(diff) + 1) * sizeof(void *));
     c.n = list_differences(c.delta, diff, j->repo);
     for (size_t i = 0; i < c.n; i++)
-        *(c.delta[i]->status == GIT_DELTA_UNTRACKED ? &c.untracked : &c.modified) += 1;
+        if (c.delta[i]->status == GIT_DELTA_UNTRACKED)
+            c.untracked++;
+        else
+            c.modified++;
     rp_sha256_init(&c.hash);
     c.changed = json_array();
     c.unknown = json_array();

@@ -78,9 +78,12 @@ static int want_field(struct rp_image_set *s, const struct rp_data_format *forma
                        "field '%s' of data.format %s has %ld elements %s (task.image_size %d), not %ld %s", field->name,
                        format->name, own[k].count, rp_dtype_name(own[k].dtype), s->image_size, field->count,
                        rp_dtype_name(field->dtype));
-    *(k == 0 ? &s->image_row : &s->label_row) = i;
-    if (k == 1)
+    if (k == 0) {
+        s->image_row = i;
+    } else {
+        s->label_row = i;
         s->below = field->below ? field->below : (int64_t)INT32_MAX + 1;
+    }
     return 0;
 }
 

@@ -42,7 +42,10 @@ enum rp_char_class rp_char_class_of(unsigned c)
     size_t lo = 0, hi = sizeof ranges / sizeof *ranges; /* the last range that begins at or before c is lo */
     while (hi - lo > 1) {
         size_t mid = (lo + hi) / 2;
-        *(ranges[mid].first <= c ? &lo : &hi) = mid;
+        if (ranges[mid].first <= c)
+            lo = mid;
+        else
+            hi = mid;
     }
     if (c >= ranges[lo].first && c <= ranges[lo].last)
         return ranges[lo].class;

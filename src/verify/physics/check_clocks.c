@@ -46,7 +46,11 @@ static int check_records(const struct rp_verify_state *s, struct rp_err *err)
     const struct rp_phases *is = s->run.facts->rank[s->run.ranks.slowest].phases_s;
     double warm = 0, timed = 0, roots = 0;
     for (int64_t i = 0; i < rs->n; i++) {
-        *(rs->r[i].timed ? &timed : &warm) += (double)length_of(&rs->r[i]) / 1e9;
+        const double seconds = (double)length_of(&rs->r[i]) / 1e9;
+        if (rs->r[i].timed)
+            timed += seconds;
+        else
+            warm += seconds;
         roots += (double)rs->r[i].root_ns / 1e9;
     }
     const struct {
