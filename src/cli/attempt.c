@@ -55,8 +55,7 @@ static void note_new_ledger(const struct rp_attempt *a, struct rp_progress *prog
     if (old)
         rp_progress_note(progress,
                          "an older version of this program kept its ledger in '%s': it is not continued, but 'repro "
-                         "ledger list FILE' "
-                         "reads it",
+                         "ledger list FILE' reads it",
                          old);
 }
 

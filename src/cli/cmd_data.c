@@ -123,8 +123,7 @@ static const struct rp_opt check_opts[] = {
     RP_OPTION_TEXT(format, "format", 0, "NAME", "data.format of the files; default bert_tfrecord"),
     RP_OPTION_LIST(below, "below", "FIELD=N", "every value of that field must be below N; default as in public data"),
     RP_OPTION_INT(seq_length, "seq-length", 0, 1, 65535,
-                  "token files: tokens of a sample, of which the file must have one more; default "
-                  "1024"),
+                  "token files: tokens of a sample, of which the file must have one more; default 1024"),
     RP_OPTION_INT(token_bytes, "token-bytes", 0, 2, 4, "format tokens: bytes of a token, 2 or 4; default 2"),
     RP_OPTION_CHOICE(label_base, "label-base", 0, "0|1",
                      "images: label of the first class; default 1 of imagenet_tfrecord, 0 of the others"),

@@ -91,10 +91,9 @@ const struct rp_command rp_cmd_export = {
         "\n"
         "The bundle is verified first, without a replay; one that fails is not exported. The public MLPerf checker "
         "(mlperf_logging.compliance_checker) accepts the mllog output by the rulesets 3.1.0 to 5.0.0. It is not a "
-        "submission: nothing was "
-        "evaluated (eval_samples is 0, the status aborted). eval_accuracy, which the checker requires, is exp(-loss) "
-        "of the last training "
-        "step, as the log states. Of a command (repro exec --log mllog) it is the lines of its own log.\n"
+        "submission: nothing was evaluated (eval_samples is 0, the status aborted). eval_accuracy, which the checker "
+        "requires, is exp(-loss) of the last training step, as the log states. Of a command (repro exec --log mllog) "
+        "it is the lines of its own log.\n"
         "\n"
         "Examples:\n"
         "  repro export mllog bert_fp32.repro.tar.zst --org 'Some Lab' -o result_0.txt\n",

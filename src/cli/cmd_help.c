@@ -61,8 +61,7 @@ const struct rp_command rp_cmd_help = {
     .operands = "[COMMAND]...",
     .summary = "explain COMMAND, or everything; man page, completion; COMMAND --help: its options",
     .details = "'repro COMMAND --help' prints one line for each option; this prints the whole explanation. With "
-               "--json: the table of "
-               "commands, options and exit statuses, or the part of COMMAND.\n"
+               "--json: the table of commands, options and exit statuses, or the part of COMMAND.\n"
                "\n"
                "Examples:\n"
                "  repro help key new\n"

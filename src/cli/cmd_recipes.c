@@ -148,9 +148,8 @@ const struct rp_command rp_cmd_recipes_check = {
     .summary = "list all mistakes of a recipe; nothing is trained",
     .details =
         "RECIPE is a file, with or without .yaml, the name of an embedded recipe, or - for standard input. Each "
-        "mistake is one "
-        "line with its place. Exit status 2: there are some. What depends on the machine, such as memory, 'repro run "
-        "RECIPE --plan' shows.\n"
+        "mistake is one line with its place. Exit status 2: there are some. What depends on the machine, such as "
+        "memory, 'repro run RECIPE --plan' shows.\n"
         "\n"
         "Examples:\n"
         "  repro recipes check mine.yaml\n",

@@ -207,12 +207,10 @@ const struct rp_command rp_cmd_schema = {
     .operands = "[NAME [FILE]]",
     .summary = "print the JSON Schema of a document, list them, or check a file by one",
     .details = "Without NAME, the schemas are listed: those of the members of a bundle, of the lines of its records, "
-               "of a ledger's lines, "
-               "and of what each command returns with --json (NAME-output). With FILE, the document in it is checked: "
-               "exit status 4 and "
-               "the path of the first value that does not fit. A failed command's document has \"error\", and perhaps "
-               "not all of the "
-               "rest. Names are in snake_case; a value has an SI unit, in its name or as 'unit' in the schema.\n"
+               "of a ledger's lines, and of what each command returns with --json (NAME-output). With FILE, the "
+               "document in it is checked: exit status 4 and the path of the first value that does not fit. A failed "
+               "command's document has \"error\", and perhaps not all of the rest. Names are in snake_case; a value "
+               "has an SI unit, in its name or as 'unit' in the schema.\n"
                "\n"
                "Examples:\n"
                "  repro schema run | jq '.properties.results'\n"

@@ -48,8 +48,8 @@ static const struct rp_opt opts[] = {
     RP_OPTION_TEXT(draw, "draw", 0, "FILE", "replay the parts that this challenge draws, made after the bundle came"),
     RP_OPTION_INT(draws, "draws", 0, 1, RP_PARTS_MOST, "how many parts; default 7, enough of 64 for the level timed"),
     RP_OPTION_TEXT(baseline, "baseline", 0, "BUNDLE",
-                   "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be "
-                   "signed by the key of --trust where that is given"),
+                   "run on fewer threads or devices: fail if the speed-up exceeds ideal; must be signed by the key "
+                   "of --trust where that is given"),
     RP_OPTION_TEXT(data, "data", 0, "DIR", "replay: the samples, if the run used its owner's"),
     RP_OPTION_TEXT(init, "init", 0, "FILE",
                    "replay: file that the run started from; of S:K or --draw the state before"),

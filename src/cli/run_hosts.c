@@ -35,8 +35,7 @@ static int check_hosts(const struct rp_hosts *h, struct rp_err *err)
     if (h->here < 0)
         return rp_fail(err, RP_USAGE,
                        "--hosts: none of them is this machine, whose process leads and seals: add localhost to the "
-                       "list, or run this command on "
-                       "%s ('ssh %s repro run ...')",
+                       "list, or run this command on %s ('ssh %s repro run ...')",
                        first, first);
     if (h->n < 2)
         return rp_fail(err, RP_USAGE, "--hosts: this machine is the only one: give --ranks");

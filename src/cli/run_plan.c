@@ -107,24 +107,19 @@ static json_t *plan_json(const struct rp_run_session *r, const struct rp_fits *f
 
 static const char plan_text[] =
     "tensor class\rMiB\n"
-    "[/bytes:{@ t}\r{ d1/1048576}\n]"
-    "[/decoder_bytes:reading data\r{/decoder_bytes d1/1048576}\n]"
-    "[/connection_bytes:connections\r{/connection_bytes d1/1048576}\n]"
-    "process\r{/host_bytes d1/1048576}\n"
+    "[/bytes:{@ t}\r{ d1/1048576}\n][/decoder_bytes:reading data\r{/decoder_bytes "
+    "d1/1048576}\n][/connection_bytes:connections\r{/connection_bytes d1/1048576}\n]process\r{/host_bytes d1/1048576}\n"
     "total\r{/total_bytes d1/1048576}\n"
-    "[/available_bytes:usable here\r{/available_bytes d1/1048576}\n]"
-    "[!/available_bytes:usable here: unknown, /proc is not mounted\n]"
-    "batch size {/batch t}[/available_bytes:, largest that fits {/max_batch t}], parameters {/parameters t}\n"
-    "[/training:training: {/steps t} steps, {/training t} here\n]"
-    "[/precision:arithmetic: {/precision t}, with copies of the weights in 16 bits\n]"
-    "[/ranks:GPUs of [/gpus:[#: / ]{/gb t}] GB: fits [/gpus:[#: / ][/fits:yes][!/fits:no]]; "
-    "largest batch [/gpus:[#: / ]{/max_batch t}]\n]"
-    "[/recompute:[!#:\non these GPUs:\ntrain.recompute\t\ractivations MiB\rtotal MiB\tlargest batch, as above\t"
-    "hardware / model FLOPs\n]"
-    "{@ t}\t[/chosen:(this)]\r{/activation_bytes d1/1048576}\r{/total_bytes d1/1048576}\t"
-    "[/gpus:[#: / ]{/max_batch t}]\t{/flops_ratio d3}\n]"
-    "[/parallel/data:\nall of this is for one rank, which computes the arithmetic of {/parallel/data t} x "
-    "{/parallel/tensor t} x {/parallel/pipeline t} ranks (data x tensor x pipeline)\n]";
+    "[/available_bytes:usable here\r{/available_bytes d1/1048576}\n][!/available_bytes:usable here: unknown, /proc is "
+    "not mounted\n]batch size {/batch t}[/available_bytes:, largest that fits {/max_batch t}], parameters {/parameters "
+    "t}\n"
+    "[/training:training: {/steps t} steps, {/training t} here\n][/precision:arithmetic: {/precision t}, with copies "
+    "of the weights in 16 bits\n][/ranks:GPUs of [/gpus:[#: / ]{/gb t}] GB: fits [/gpus:[#: / "
+    "][/fits:yes][!/fits:no]]; largest batch [/gpus:[#: / ]{/max_batch t}]\n][/recompute:[!#:\non these "
+    "GPUs:\ntrain.recompute\t\ractivations MiB\rtotal MiB\tlargest batch, as above\thardware / model FLOPs\n]{@ "
+    "t}\t[/chosen:(this)]\r{/activation_bytes d1/1048576}\r{/total_bytes d1/1048576}\t[/gpus:[#: / ]{/max_batch "
+    "t}]\t{/flops_ratio d3}\n][/parallel/data:\nall of this is for one rank, which computes the arithmetic of "
+    "{/parallel/data t} x {/parallel/tensor t} x {/parallel/pipeline t} ranks (data x tensor x pipeline)\n]";
 
 int rp_run_make_plan(struct rp_run_session *r, struct rp_err *err)
 {

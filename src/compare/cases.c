@@ -87,10 +87,9 @@ static void put_flops(struct rp_doc *d, const struct rp_rows *report, const stru
                                 &(struct rp_line){.row = &rows->row[k], .base = &report->row[i]});
     rp_doc_line(d,
                 "Published formula: 96*s*l*h^2*(1 + s/(6h) + V/(16lh)) FLOPs a sequence, with the forward pass "
-                "computed again and V = %d in "
-                "all cases. Model FLOPs: 3*(l*(24*s*h^2 + 2*h*s*(s+1)) + 2*s*h*V), without recomputation, attention to "
-                "earlier keys only, "
-                "V the padded vocabulary; of bundles those of their plan.",
+                "computed again and V = %d in all cases. Model FLOPs: 3*(l*(24*s*h^2 + 2*h*s*(s+1)) + 2*s*h*V), "
+                "without recomputation, attention to earlier keys only, V the padded vocabulary; of bundles those of "
+                "their plan.",
                 RP_GPT_PUBLISHED_VOCABULARY);
 }
 

@@ -127,8 +127,8 @@ static int take_step(struct rp_import_source *src, struct nanogpt_log *s, const 
                ? 0
                : rp_lines_fail(&src->lines, err,
                                "step %" PRId64 " follows step %" PRId64
-                               ", and nothing between them says that a run begins: either the "
-                               "lines are out of order, or the log is of two runs; import each run alone",
+                               ", and nothing between them says that a run begins: either the lines are out of order, "
+                               "or the log is of two runs; import each run alone",
                                p->step, src->window.before);
 }
 

@@ -119,9 +119,8 @@ int rp_printed_end(const struct rp_printed *p, const struct rp_import_source *s,
 {
     if (p->durations > 1.05 * p->between + 2) /* times have whole seconds, and lines may be missing */
         return rp_fail(err, RP_MALFORMED,
-                       "%s: the steps took %.6g s by the durations that the log prints, but %.6g s by the times before "
-                       "its lines; choose "
-                       "steps where both agree with --from and --to",
+                       "%s: the steps took %.6g s by the durations that the log prints, but %.6g s by the times "
+                       "before its lines; choose steps where both agree with --from and --to",
                        s->lines.name, p->durations, p->between);
     return 0;
 }

@@ -126,8 +126,7 @@ static int check_other_variable(const struct rp_job_key *k, struct rp_err *err)
     return same ? 0
                 : rp_fail(err, RP_USAGE,
                           "REPRO_JOB_KEY and REPRO_JOB_KEY_FILE are both set, and the file does not have that key: "
-                          "unset one "
-                          "of them");
+                          "unset one of them");
 }
 
 int rp_job_key_load(struct rp_job_key *k, const struct rp_job_key_opts *o, struct rp_err *err)

@@ -331,9 +331,9 @@ static int listen_for_job(struct rp_rendezvous *r, int *port, struct rp_err *err
     int fd = rp_address_listen(port, r->loopback, err);
     if (fd < 0 && err->sys == EADDRINUSE)
         return rp_fail(err, RP_UNAVAILABLE,
-                       "port %d of this host, which follows from the id of the job or was given, is in use: by another "
-                       "job, or by another "
-                       "process 0 of this one? Give every process of a job the same --port N",
+                       "port %d of this host, which follows from the id of the job or was given, is in use: by "
+                       "another job, or by another process 0 of this one? Give every process of a job the same --port "
+                       "N",
                        *port);
     return fd;
 }

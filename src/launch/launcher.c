@@ -140,8 +140,8 @@ static int without_size(struct rp_launch *l, const struct launcher_row *r, const
     if (o->several || l->rank > 0)
         return rp_fail(err, RP_USAGE,
                        "%s of %s makes this process %" PRId64
-                       ", and no variable tells of how many: set one to their number, and give "
-                       "--rank-from %s --size-from VARIABLE",
+                       ", and no variable tells of how many: set one to their number, and give --rank-from %s "
+                       "--size-from VARIABLE",
                        r->rank, r->name, l->rank, r->rank);
     *l = (struct rp_launch){
         .size = 1,

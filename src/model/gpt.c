@@ -338,11 +338,11 @@ const struct rp_model rp_model_gpt = {
     .counter = {{.name = "tokens", .per_sample = tokens}}, .public = &public_form, .size_name = size_name,
     .flops_formula =
         "3 x forward matrix products (backward counted as 2 x forward), attention to keys up to the query only, "
-        "recomputation not "
-        "counted: 3 * (L*(S*(8*H*H + 4*H*I) + 2*H*S*(S+1)) + 2*S*H*V) per sequence, V the padded vocabulary",
+        "recomputation not counted: 3 * (L*(S*(8*H*H + 4*H*I) + 2*H*S*(S+1)) + 2*S*H*V) per sequence, V the padded "
+        "vocabulary",
     .recompute_formula = "flops_per_sample + what train.recompute computes again: none 0; selective, attention, "
-                         "L*2*H*S*(S+1); full, each layer "
-                         "without its last product, L*(S*(8*H*H + 2*H*I) + 2*H*S*(S+1)) per sequence",
+                         "L*2*H*S*(S+1); full, each layer without its last product, L*(S*(8*H*H + 2*H*I) + "
+                         "2*H*S*(S+1)) per sequence",
     .size = sizeof(struct rp_gpt),
     .input_size = sizeof(struct rp_gpt_input),
     .layers = layers,

@@ -356,8 +356,8 @@ const struct rp_model rp_model_resnet50 = {
     .counter = {{.name = "correct", .most = 1}, {.name = "images", .per_sample = one_per_sample}},
     .public = &public_form, .size_name = size_name,
     .flops_formula = "3 x forward matrix products and convolutions (backward counted as 2 x forward, also for the "
-                     "first convolution): 3 * 2 * sum of "
-                     "output pixels * kernel height * kernel width * input channels * output channels per image",
+                     "first convolution): 3 * 2 * sum of output pixels * kernel height * kernel width * input "
+                     "channels * output channels per image",
     .size = sizeof(struct rp_resnet),
     .input_size = sizeof(struct rp_resnet_input),
     .configure = configure,

@@ -140,10 +140,8 @@ void rp_section_baselines(struct rp_section *s)
     if (rows.n > 1 && isfinite(rows.row[0].throughput) && rp_compare(&c, &rows, &verdict, &err) == 0) {
         put_results(s, &rows, &c);
         rp_buf_puts(s->out, "<p class=\"note\">File names and lines refer to results/published. The bars alone are not "
-                            "a comparison: <code>"
-                            "repro compare BUNDLE published:dlperf_v100</code> gives ratios, and each confounder with "
-                            "both values and the "
-                            "reason why it matters.</p>\n");
+                            "a comparison: <code>repro compare BUNDLE published:dlperf_v100</code> gives ratios, and "
+                            "each confounder with both values and the reason why it matters.</p>\n");
     } else {
         rp_buf_printf(s->out,
                       "<p>No evidence: the embedded tables have no results of this model on one device in %s.</p>\n",

@@ -114,17 +114,16 @@ static void put_command_repeat(struct rp_section *s, const char *file)
 {
     rp_buf_printf(
         s->out,
-        "<p>This page is a rendering and proves nothing by itself; the bundle does. "
-        "These commands check the bundle:</p>\n"
-        "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
-        "# signature, digests, every figure again from the log\nrepro verify %s --trust KEY\n\n"
+        "<p>This page is a rendering and proves nothing by itself; the bundle does. These commands check the "
+        "bundle:</p>\n"
+        "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\"># signature, digests, every figure again from the "
+        "log\nrepro verify %s --trust KEY\n\n"
         "# what the command wrote\nrepro inspect %s " RP_LOG_STDOUT "\n\n"
         "# make this page again\nrepro report %s -o page.html\n\n"
         "# with stock tools only\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n</pre>\n"
         "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside "
         "shows that nothing changed since it was signed, not who signed it. The command itself is not in the bundle, "
-        "and repro cannot repeat "
-        "it.</p>\n",
+        "and repro cannot repeat it.</p>\n",
         file, file, file, file, file);
 }
 
@@ -139,18 +138,17 @@ void rp_section_repeat(struct rp_section *s)
     }
     rp_buf_printf(
         s->out,
-        "<p>This page is a rendering and proves nothing by itself; the bundle does. "
-        "These commands check the bundle:</p>\n"
-        "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\">"
-        "# signature, digests, every figure\nrepro verify %s --trust KEY\n\n"
+        "<p>This page is a rendering and proves nothing by itself; the bundle does. These commands check the "
+        "bundle:</p>\n"
+        "<pre tabindex=\"0\" role=\"region\" aria-label=\"Commands\"># signature, digests, every figure\nrepro verify "
+        "%s --trust KEY\n\n"
         "# train the first step again here, compare bits\nrepro verify %s --replay 1\n\n"
         "# make this page again\nrepro report %s -o page.html\n\n"
         "# with stock tools only\ntar --zstd -xOf %s verify.sh &gt; verify.sh\nsh verify.sh %s KEY.pem\n\n"
         "# repeat the run on your machine, compare bits and speed, and seal the result\nrepro replicate %s\n</pre>\n"
         "<p>KEY is the signer's public key or fingerprint, obtained by other means than the bundle: the key inside "
-        "shows that "
-        "nothing changed since it was signed, not who signed it. If your copy of the bundle has another name, use that "
-        "name.</p>\n",
+        "shows that nothing changed since it was signed, not who signed it. If your copy of the bundle has another "
+        "name, use that name.</p>\n",
         file, file, file, file, file, file);
     rp_section_fill(s, s->facts->data.pinned
                            ? "<p>The data are pinned: archive {/data/archive t} with SHA-256 "

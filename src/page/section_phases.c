@@ -47,11 +47,10 @@ static void plot_phases(struct rp_section *s, const struct rp_phases *p, double 
     char class[4];
     rp_buf_printf(
         s->out,
-        "<figure id=\"b%d-timeline\"><figcaption><b>Phases in their order</b> <span class=\"unit\">over %.1f s</span>"
-        "</figcaption><div class=\"bar\" role=\"img\" aria-label=\"Phases of the run in their order: the table below "
-        "has "
-        "the seconds.\"><svg width=\"100%%\" height=\"26\" viewBox=\"0 0 1000 26\" preserveAspectRatio=\"none\" "
-        "aria-hidden=\"true\">",
+        "<figure id=\"b%d-timeline\"><figcaption><b>Phases in their order</b> <span class=\"unit\">over %.1f "
+        "s</span></figcaption><div class=\"bar\" role=\"img\" aria-label=\"Phases of the run in their order: the "
+        "table below has the seconds.\"><svg width=\"100%%\" height=\"26\" viewBox=\"0 0 1000 26\" "
+        "preserveAspectRatio=\"none\" aria-hidden=\"true\">",
         s->index, elapsed);
     put_segment(s->out, "lane", 0, rest, scale, "captures, data, start and seal");
     for (int k = 0; k < PHASES; at += seconds_of(p, k++))

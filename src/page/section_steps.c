@@ -168,9 +168,8 @@ static void plot_steps(struct rp_section *s, const struct steps *c)
     rp_plot(s->out, &p);
     if (c->warm)
         rp_buf_puts(s->out, "<p class=\"note\">Shaded: warm-up, which is not part of any figure. The axis covers the "
-                            "timed steps and does "
-                            "not begin at 0; a warm-up step outside of it is a grey dot at its edge, or a line that "
-                            "leaves the plot.</p>\n");
+                            "timed steps and does not begin at 0; a warm-up step outside of it is a grey dot at its "
+                            "edge, or a line that leaves the plot.</p>\n");
     put_download(s);
 }
 

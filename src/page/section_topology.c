@@ -179,8 +179,7 @@ static void draw_links(struct rp_buf *out, const struct drawing *d, const json_t
                       top, bottom - top + 8);
         rp_buf_printf(out,
                       "<text class=\"said\" text-anchor=\"middle\" transform=\"translate(%.0f %.0f) "
-                      "rotate(90)\">NVSwitch, %d links "
-                      "each</text>",
+                      "rotate(90)\">NVSwitch, %d links each</text>",
                       x + 3.5, (top + bottom) / 2, most);
         return;
     }

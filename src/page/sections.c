@@ -272,15 +272,13 @@ static void put_summary(struct rp_section *s)
     }
     if (!rp_facts_complete(s->facts))
         rp_section_fill(s, "<p class=\"warn\"><b>This run is marked {/status t}</b>: {/reason t}. The figures cover "
-                           "only the steps that were "
-                           "finished and are not a result of the recipe.</p>\n");
+                           "only the steps that were finished and are not a result of the recipe.</p>\n");
     if (rp_facts_parallel(s->facts) > s->facts->rank_n)
         rp_section_fill(
             s,
-            "<p>This run has the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} x "
-            "{/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline), computed by {/world/ranks d0}: the "
-            "same "
-            "bits, at the speed of {/world/ranks d0}.</p>\n");
+            "<p>This run has the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value d0} "
+            "x {/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline), computed by {/world/ranks d0}: "
+            "the same bits, at the speed of {/world/ranks d0}.</p>\n");
     rp_section_fill(s, "<p>Recipe {/recipe_name t} on <b>");
     put_hardware(s);
     rp_buf_puts(s->out, "</b> (");

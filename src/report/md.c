@@ -51,8 +51,7 @@ static void put_heading(struct rp_buf *out, const struct rp_run *r)
             out, r,
             "This run computed the arithmetic of {/recipe/parallel.data/value d0} x {/recipe/parallel.tensor/value "
             "d0} x {/recipe/parallel.pipeline/value d0} ranks (data x tensor x pipeline) on {/world/ranks d0}: the "
-            "bits are "
-            "those of all ranks, the throughput is that of {/world/ranks d0}.\n\n");
+            "bits are those of all ranks, the throughput is that of {/world/ranks d0}.\n\n");
     if (!f->data.pinned)
         rp_buf_puts(out, "The data are not from a pinned archive: a replication needs the same files.\n\n");
 }
@@ -66,8 +65,8 @@ static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
     rp_md_text(out, rp_numerics_what(r->figures->numerics));
     rp_buf_puts(
         out, ": activations, their gradients and the weights of products have 16 bits, master weights, moments, "
-             "gradients of "
-             "weights and their exchange, norms and statistics 32; the same bits on every machine that computes it.\n");
+             "gradients of weights and their exchange, norms and statistics 32; the same bits on every machine that "
+             "computes it.\n");
     if (*rp_tensor_cores_text(tensor_cores, r->facts, r->figures)) {
         rp_buf_puts(out, "Start-up test: ");
         rp_md_text(out, tensor_cores);
@@ -78,8 +77,7 @@ static void put_arithmetic(struct rp_buf *out, const struct rp_run *r)
             out, r,
             "{/results/loss_scaling/skipped_timed d0} of {/results/steps/timed d0} timed steps, "
             "{/results/loss_scaling/skipped_share d1*100} %, changed no weight, because their gradient overflowed; "
-            "the throughput "
-            "counts their samples.\n");
+            "the throughput counts their samples.\n");
 }
 
 /* The row in the layout of the published reports. */
@@ -115,9 +113,8 @@ static void put_headline(struct rp_buf *out, const struct rp_run *r)
     if (!*precision)
         fill_template(
             out, r,
-            "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and the "
-            "same "
-            "bits on every machine.\n");
+            "Strict fp32 is IEEE binary32 in the canonical order {/numerics t}: no TF32, no reduced precision, and "
+            "the same bits on every machine.\n");
     else
         put_arithmetic(out, r);
     fill_template(out, r,
@@ -143,8 +140,8 @@ static void put_ceilings(struct rp_buf *out, const struct rp_run *r)
     fill_template(
         out, r,
         RP_WORDS_EXCHANGE
-        ".\n\nA rank sends {/ceilings/exchange/bytes_per_step d1*1e-6} MB a step to data-parallel "
-        "ranks, which at {/ceilings/exchange/bus_bytes_per_s d3*1e-9} GB/s takes at least {/ceilings/exchange/least_s "
+        ".\n\nA rank sends {/ceilings/exchange/bytes_per_step d1*1e-6} MB a step to data-parallel ranks, which at "
+        "{/ceilings/exchange/bus_bytes_per_s d3*1e-9} GB/s takes at least {/ceilings/exchange/least_s "
         "d3*1e3} ms; {/ceilings/exchange/measured_s d3*1e3} ms were measured: " RP_WORDS_LEAST ".\n\n");
 }
 

@@ -141,8 +141,7 @@ static int check_ranks_agree(const struct rp_records *all, const struct rp_recor
     if (x->step != y->step || x->timed != y->timed || x->repeat != y->repeat || !x->root != !y->root)
         return rp_fail(err, RP_MISMATCH,
                        "steps/rank%d.jsonl: record %" PRId64
-                       " is of another step, phase or repeat than on rank 0, or only "
-                       "one of them has a state root",
+                       " is of another step, phase or repeat than on rank 0, or only one of them has a state root",
                        one->rank, i + 1);
     if (memcmp(&x->loss, &y->loss, sizeof x->loss) != 0)
         return differ_float(one, y, "loss", y->loss, x->loss, err);

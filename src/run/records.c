@@ -266,8 +266,7 @@ static int parse_overlap(struct rp_records *rs, const struct rp_step_record *r, 
     if (r->end_ns > r->start_ns && ns > r->end_ns - r->start_ns - t->exchange_ns)
         return rp_fail(err, RP_MISMATCH,
                        "%s: the step took %" PRId64 " ns, with %" PRId64 " ns in exchanges and %" PRId64
-                       " ns in others "
-                       "beside the backward pass",
+                       " ns in others beside the backward pass",
                        rp_line_place(l), r->end_ns - r->start_ns, t->exchange_ns, ns);
     rs->overlaps = 1;
     rs->overlap_ns += r->timed ? ns : 0;

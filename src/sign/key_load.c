@@ -224,8 +224,8 @@ static int read_private(struct secret *s, enum form *form, const char *path, str
         return rp_fail(err, RP_MALFORMED, "%s holds a public key; expected %s", what, expected);
     if (*form == OTHER_SECRET)
         return rp_fail(err, RP_MALFORMED,
-                       "%s is a secret key of signify or minisign, which are not read: make one "
-                       "with 'repro key new', whose help shows how to convert one without a passphrase",
+                       "%s is a secret key of signify or minisign, which are not read: make one with 'repro key new', "
+                       "whose help shows how to convert one without a passphrase",
                        what);
     if (*form == NO_KEY || is_public(*form))
         return fail_no_key(s->data, s->size, what, expected, err);
@@ -316,8 +316,8 @@ struct rp_key_pair *rp_key_load_public(const char *pem, size_t size, const char 
                             what);
     if (form == OTHER_SECRET)
         return rp_fail_null(err, RP_MALFORMED,
-                            "%s holds a secret key of signify or minisign; expected the public key "
-                            "that was made with it",
+                            "%s holds a secret key of signify or minisign; expected the public key that was made with "
+                            "it",
                             what);
     if (form != PEM_PUBLIC)
         return rp_fail_null(err, RP_MALFORMED,

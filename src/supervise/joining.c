@@ -48,8 +48,7 @@ int rp_joining_detect(struct rp_joining *j, const struct rp_joining_opts *o, str
     if (!j->launch.launcher && (o->nodes > 1 || o->join))
         return rp_fail(err, RP_USAGE,
                        "%s: nothing tells which process of the job this is: give --node-rank, or --rank-from and "
-                       "--size-from, or start it by "
-                       "a launcher",
+                       "--size-from, or start it by a launcher",
                        o->nodes > 1 ? "--nodes" : "--join");
     return 0;
 }

@@ -76,8 +76,7 @@ static void describe_odds(char *out, size_t size, const struct rp_verification *
     if (p > 0)
         snprintf(out, size,
                  "of %" PRId64 " parts %" PRId64
-                 " were drawn: a run that skipped half of its work would pass with a probability of "
-                 "1 in %.0f",
+                 " were drawn: a run that skipped half of its work would pass with a probability of 1 in %.0f",
                  v->parts, v->replayed_parts, floor(1 / p));
     else
         snprintf(out, size,

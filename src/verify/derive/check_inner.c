@@ -274,8 +274,7 @@ static int check_other_recipe(const struct rp_verify_state *s, const char *name,
     if (rp_embed_find(path))
         return rp_check_note(result,
                              "recipe.yaml is NOT the recipe '%.64s' of this program (%s); the run was made by %.64s: "
-                             "compare the recipes "
-                             "before results under that name",
+                             "compare the recipes before results under that name",
                              name, here->version, version);
     return rp_check_note(
         result, "the run names the embedded recipe '%.64s', which this program (%s) lacks; it was made by %.64s", name,

@@ -90,8 +90,7 @@ static int check_own_key(struct rp_verify_state *s, struct rp_check_result *resu
         RP_FORMAT(encrypted, "; your own was not compared: %.200s", why.msg);
     return rp_check_note(result,
                          "unknown: get the fingerprint from the signer, compare it with the one that signed this "
-                         "bundle, then give it with --trust "
-                         "or 'repro key trust'%s",
+                         "bundle, then give it with --trust or 'repro key trust'%s",
                          encrypted);
 }
 

@@ -60,8 +60,8 @@ static int local_recipe(struct rp_replaying *p, struct rp_err *err)
     if (p->o->first > 0 && !p->o->init)
         return rp_fail(err, RP_UNAVAILABLE,
                        "the state before step %" PRId64
-                       " is not in the bundle: give it with --init (run --save writes one, "
-                       "and for --draw the signer's 'repro challenge answer')",
+                       " is not in the bundle: give it with --init (run --save writes one, and for --draw the "
+                       "signer's 'repro challenge answer')",
                        p->o->first);
     if (init && *init && !p->o->init)
         return rp_fail(err, RP_UNAVAILABLE, "the run started from a file of its owner: give it with --init");
