@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "comm/comm.h"
+#include "tests/unit/mesh_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +40,6 @@ static size_t plan_size(const struct plan *p, unsigned r)
     return size < p->most ? size : p->most;
 }
 
-static void plan_fill(unsigned char *data, size_t size, unsigned seed)
-{
-    for (size_t i = 0; i < size; i++)
-        data[i] = (unsigned char)(seed + i * 167 + (i >> 8));
-}
-
 /* Messages between all members of a group; all ranks derive the same plan from the seed. */
 static int plan_round(struct rp_comm *c, const struct plan *p, int round, enum rp_group g, struct rp_err *err)
 {
@@ -61,7 +56,7 @@ static int plan_round(struct rp_comm *c, const struct plan *p, int round, enum r
                 const size_t size = plan_size(p, message);
                 unsigned char *data = rp_alloc(size + 1);
                 if (send)
-                    plan_fill(data, size, message);
+                    mesh_fill(data, size, message);
                 t[count++] = (struct rp_transfer){peer, send, data, size};
             }
         }
@@ -72,7 +67,7 @@ static int plan_round(struct rp_comm *c, const struct plan *p, int round, enum r
             const unsigned pair = mix(mix(seed, (unsigned)(send ? own : peer)), (unsigned)(send ? peer : own));
             for (unsigned k = 0; k < pair % 4; k++, count++) {
                 unsigned char *expected = rp_alloc(t[count].bytes + 1);
-                plan_fill(expected, t[count].bytes, mix(pair, k));
+                mesh_fill(expected, t[count].bytes, mix(pair, k));
                 bad |= !failed && memcmp(expected, t[count].data, t[count].bytes) != 0;
                 free(expected);
                 free(t[count].data);

@@ -215,7 +215,7 @@ static int run_big(struct rp_comm *c, void *arg, struct rp_err *err)
     RP_FREE unsigned char *out = rp_alloc(BIG + 1), *in = rp_alloc(BIG + 1);
     const struct rp_transfer t[] = {{!own, 0, in, BIG + 1}, {!own, 1, out, 0}, {!own, 1, out, BIG + 1}};
     (void)arg;
-    plan_fill(out, BIG + 1, 7);
+    mesh_fill(out, BIG + 1, 7);
     if (rp_comm_exchange(c, RP_GROUP_DATA, t, 3, err) < 0)
         return -1;
     return memcmp(in, out, BIG + 1) == 0 ? 0 : rp_fail(err, RP_MISMATCH, "bytes differ");

@@ -51,9 +51,9 @@ struct trial {
     long copies[8], most[8];
 };
 
-static unsigned char byte_of(int from, int to, size_t k, size_t i)
+static unsigned seed_of(int from, int to, size_t k)
 {
-    return (unsigned char)(from * 31 + to * 57 + (int)k * 11 + (int)(i * 167 + (i >> 9)));
+    return (unsigned)(from * 3 + to) * (unsigned)SIZES + (unsigned)k;
 }
 
 /* Messages of all sizes between all ranks at once, from and to memory of the device where there is one. */
@@ -69,8 +69,8 @@ static int exchange_sizes(struct rp_comm *c, void *arg, struct rp_err *err)
         for (size_t k = 0; k < 2 * SIZES && peer != own; k++) {
             const size_t size = sizes[k / 2];
             unsigned char *data = rp_alloc(size);
-            for (size_t i = 0; i < size && k % 2; i++)
-                data[i] = byte_of(own, peer, k / 2, i);
+            if (k % 2)
+                mesh_fill(data, size, seed_of(own, peer, k / 2));
             t[count++] = (struct rp_transfer){peer, k % 2, at(data, device ? -AWAY : 0), size};
         }
     int failed = rp_comm_exchange_device(c, RP_GROUP_WORLD, t, count, err) < 0;
@@ -78,8 +78,11 @@ static int exchange_sizes(struct rp_comm *c, void *arg, struct rp_err *err)
     for (int peer = 0; peer < n; peer++)
         for (size_t k = 0; k < 2 * SIZES && peer != own; k++, count++) {
             unsigned char *data = at(t[count].data, device ? AWAY : 0);
-            for (size_t i = 0; i < t[count].bytes && k % 2 == 0 && !failed; i++)
-                bad += data[i] != byte_of(peer, own, k / 2, i);
+            if (k % 2 == 0 && !failed) {
+                RP_FREE unsigned char *expected = rp_alloc(t[count].bytes);
+                mesh_fill(expected, t[count].bytes, seed_of(peer, own, k / 2));
+                bad += memcmp(data, expected, t[count].bytes) != 0;
+            }
             free(data);
         }
     free(t);
@@ -87,7 +90,7 @@ static int exchange_sizes(struct rp_comm *c, void *arg, struct rp_err *err)
     trial->most[own] = p.most;
     if (!failed && rp_comm_barrier(c, RP_GROUP_WORLD, err) < 0) /* of host memory, also on a device */
         failed = 1;
-    return failed ? -1 : bad ? rp_fail(err, RP_BUG, "%d bytes of rank %d are wrong", bad, own) : 0;
+    return failed ? -1 : bad ? rp_fail(err, RP_BUG, "%d messages to rank %d are wrong", bad, own) : 0;
 }
 
 static void run_trial(struct trial *trial, const int *host, const char *name)
