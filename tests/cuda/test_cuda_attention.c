@@ -306,6 +306,12 @@ static int run_backward(struct job *j, int id, size_t strips, unsigned mix)
     return good;
 }
 
+/* Streams keep all, some or no tiles: one of them with each sample, all three with LONG=1. */
+static int is_turn(int id, int way, unsigned mix)
+{
+    return id < 10 ? way == 0 : tap_long() || (unsigned)way == mix % 3;
+}
+
 /* Returns how many kernels ran. */
 static int run(const struct sample *s, unsigned mix)
 {
@@ -318,13 +324,18 @@ static int run(const struct sample *s, unsigned mix)
     if (!s->forward)
         backward(&j, &rp_reference_ops, NULL, 0);
     for (int i = 0; i < COUNT(forwards) && good; i++)
-        for (int way = 0; way < (forwards[i] < 10 ? 1 : 3) && good && forward_shared(s, forwards[i]) <= room;
-             way++, ran++)
-            good = run_forward(&j, forwards[i], (int[]){INT_MAX, (int)(mix % 3), 0}[way], mix + (unsigned)(i + way));
+        for (int way = 0; way < 3 && good && forward_shared(s, forwards[i]) <= room; way++)
+            if (is_turn(forwards[i], way, mix + (unsigned)i)) {
+                good = run_forward(&j, forwards[i], (int[]){INT_MAX, (int)(mix % 3), 0}[way],
+                                   mix + (unsigned)(i + way));
+                ran++;
+            }
     for (int i = s->dim > RP_ATT_DIM; i < COUNT(backwards) && good && !s->forward; i++)
-        for (int way = 0; way < (backwards[i] < 10 ? 1 : 3) && good && backward_shared(s, backwards[i]) <= room;
-             way++, ran++)
-            good = run_backward(&j, backwards[i], few[way], mix + (unsigned)(1 + i + way));
+        for (int way = 0; way < 3 && good && backward_shared(s, backwards[i]) <= room; way++)
+            if (is_turn(backwards[i], way, mix + (unsigned)i)) {
+                good = run_backward(&j, backwards[i], few[way], mix + (unsigned)(1 + i + way));
+                ran++;
+            }
     finish(&j);
     return ran;
 }

@@ -1,6 +1,6 @@
 /* Every operation of the CUDA backend, its kernels executed by the shim, against the literal definition: bit for bit,
  * for awkward sizes and every order of threads. OPS="gemm add" limits it to some. Attention has a test of its own, so
- * two of its sixteen variants will do here, and half of those of convolutions; LONG=1: all.
+ * one of its sixteen variants will do here, and half of those of convolutions; LONG=1: all.
  * shims: 800 700 */
 #include "ops/op_check.h"
 #include "tests/cuda/gpu.h"
@@ -187,6 +187,7 @@ static void convs_of(int op, int *cases, int *failed)
 {
     struct rp_cuda *c = rp_cuda_of(open_gpu(NULL));
     const int pool = op == RP_OP_maxpool_forward || op == RP_OP_maxpool_backward;
+    const int with_tiles = !pool && (op != RP_OP_conv_wgrad || tap_long()); /* test_cuda_conv.c: those of weights */
     for (int i = 0; i < (pool ? COUNT(pools) : COUNT(convs)); i++)
         for (unsigned k = tap_long() ? 0 : i & 1; k < 4; k += tap_long() ? 1 : 2) {
             if (!gpu_turn(open_gpu(NULL), k / 2 + (unsigned)i / 2))
@@ -203,7 +204,7 @@ static void convs_of(int op, int *cases, int *failed)
         struct rp_op_shape s = {.conv = long_convs[i], .seed = 3};
         compare(op, &s, 3 + (unsigned)i, failed);
     }
-    for (int tile = 1, usable; !pool && rp_cuda_conv_tile(c, tile, &usable); tile++)
+    for (int tile = 1, usable; with_tiles && rp_cuda_conv_tile(c, tile, &usable); tile++)
         for (int i = 1; i < COUNT(convs) && usable &&
                         strncmp(rp_cuda_conv_tile(c, tile, &usable), rp_op_info[op].name + 5, 5) == 0;
              i++) {
@@ -228,6 +229,8 @@ static void attention_of(int op, int *cases, int *failed)
         const int is_large = sizes[i].seq > 150;
         const unsigned step = tap_long() ? (is_large ? 5 : 1) : (is_large ? 16 : 8);
         for (unsigned variant = tap_long() ? 0 : i % 8; variant < 16; variant += step) {
+            if (!gpu_turn(open_gpu(NULL), (unsigned)i + variant / 8))
+                continue;
             struct rp_op_shape s = {.batch = sizes[i].batch, .seq = sizes[i].seq, .heads = sizes[i].heads,
                                     .head_dim = sizes[i].dim, .dropout = dropouts[(variant + (unsigned)i) % 3],
                                     .variant = variant, .seed = variant};
