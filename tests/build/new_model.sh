@@ -1,7 +1,7 @@
 #!/bin/bash
 # What src/model/model.h and src/data/dataset.h promise of a new model and a new data format: a file each, a word each
 # in the lists of recipe/choices.h, and the model's keys. The model is trained, sealed, verified, replayed, saved,
-# continued and compared by the code that is there.
+# continued and compared by the code that is there. So is a fact and a figure more; with LONG=1 also that words are no data.
 # timeout: 900
 . "$TEST_DIR/common.inc"
 copy_sources tree
@@ -16,10 +16,11 @@ KEY("model.hidden_width", model_hidden_width, I, FOR(mlp), "33", 1, 4096, "", ""
 KEY("model.classes", model_classes, I, FOR(mlp), "10", 2, 256, "", "", "classes")
 END
 cd ..
-# Words are no data: this program has another word for every label and every sentence of the renderers.
-sed -i -E 's/^(FIELD\([^"]*"([^"\\]|\\.)*", "[^"]*", ")([^"]+)"/\1other \3"/' tree/src/run/facts.def tree/src/run/figures.def
-sed -i -E 's/^(#define RP_[A-Z_]+ +")/\1Otherwise: /' tree/src/report/words.h
-[ "$(grep -c '"other ' tree/src/run/figures.def)" -gt 15 ] || fail "no labels were changed"
+# A fact and a figure, by a row each and the line that sets it.
+sed -i 's/^END(facts)/FIELD(facts, thrown_away, COUNT, 0, "", "B", "thrown-away fact", "of a test")\n&/' tree/src/run/facts.def
+sed -i 's/^END(figures)/FIELD(figures, thrown_away_s, NUMBER, 0, "", "s", "thrown-away figure", "of a test")\n&/' tree/src/run/figures.def
+sed -i 's/^    rp_object_init(out, &rp_type_facts);/&\n    out->thrown_away = (int64_t)(s->started_ns % 1000003);/' tree/src/run/seal.c
+sed -i 's/^    derive_model(&f->model, m);/&\n    f->thrown_away_s = r->facts->elapsed_s \/ 2;/' tree/src/run/derive.c
 # What includes none of the files that change is taken from this build, and so are the kernels, which know no model; the rest may be slow.
 same=()
 read -ra kernels < <(make_value 'shipped:%.c=static/%.o')
@@ -34,7 +35,7 @@ done < <(cd "$BUILD" && printf '%s\n' "${kernels[@]}"
 rebuild() { # WHAT
     make -s -C tree BUILD=build build/native/repro native_flags=-O0 "${same[@]}" >build.log 2>&1 || { tail -n 20 build.log >&2; fail "the tree does not build: $1"; }
 }
-rebuild "a new model"
+rebuild "a new model, a fact and a figure more"
 repro=$PWD/tree/build/native/repro
 
 "$repro" recipes keys mlp >keys.txt
@@ -90,19 +91,7 @@ head -c 100 images.raw >short.raw
 "$repro" run mlp.yaml -o short.zst --set data.path=short.raw >/dev/null 2>short.err || status=$?
 [ $status = 4 ] && grep -q short.raw short.err || fail "a damaged data set: status $status, $(cat short.err)"
 
-# What run/facts.def and figures.def promise: a bundle of the program as it is verifies, replays and is shown in other words.
 short="--threads 1 --steps 2 --set measure.warmup_steps=1 --set measure.repeats=1 --set measure.ceilings=false"
-# shellcheck disable=SC2086 # words
-"$REPRO" run resnet50_tiny_fp32 $short -o before.zst >run.txt 2>run.err || { cat run.err >&2; fail "run before"; }
-"$repro" verify before.zst --replay 1 >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "other words break a sealed bundle"; }
-"$repro" report before.zst --format md >report.md || fail "report with other words"
-grep -q '^| other step time, median | ' report.md && grep -q 'Otherwise: ' report.md || fail "the report has the words of before"
-# A fact and a figure, by a row each and the line that sets it.
-sed -i 's/^END(facts)/FIELD(facts, thrown_away, COUNT, 0, "", "B", "thrown-away fact", "of a test")\n&/' tree/src/run/facts.def
-sed -i 's/^END(figures)/FIELD(figures, thrown_away_s, NUMBER, 0, "", "s", "thrown-away figure", "of a test")\n&/' tree/src/run/figures.def
-sed -i 's/^    rp_object_init(out, &rp_type_facts);/&\n    out->thrown_away = (int64_t)(s->started_ns % 1000003);/' tree/src/run/seal.c
-sed -i 's/^    derive_model(&f->model, m);/&\n    f->thrown_away_s = r->facts->elapsed_s \/ 2;/' tree/src/run/derive.c
-rebuild "a fact and a figure more"
 for run in a b; do
     # shellcheck disable=SC2086
     "$repro" run resnet50_tiny_fp32 $short -o $run.zst >run.txt 2>run.err || { cat run.err >&2; fail "run $run"; }
@@ -124,3 +113,17 @@ grep -q 'data-src="facts.json#/thrown_away"' fact.html && grep -q 'data-src="run
 grep -q 'thrown-away fact' compare.txt || { cat compare.txt >&2; fail "the comparison lacks the fact"; }
 "$repro" compare a.zst b.zst --json 2>/dev/null | jq -e '.pairs[0].figures | any(.name == "thrown-away figure" and .a > 0 and .b > 0)' >/dev/null ||
     fail "the comparison lacks the figure"
+[ "${LONG:-0}" != 0 ] || exit 0
+
+# What run/facts.def and figures.def promise: a bundle of the program as it is verifies, replays and is shown in other words. Words are no data: this
+# program has another word for every label and every sentence of the renderers.
+cp "$TOP"/src/run/{facts.def,figures.def,seal.c,derive.c} tree/src/run/
+sed -i -E 's/^(FIELD\([^"]*"([^"\\]|\\.)*", "[^"]*", ")([^"]+)"/\1other \3"/' tree/src/run/facts.def tree/src/run/figures.def
+sed -i -E 's/^(#define RP_[A-Z_]+ +")/\1Otherwise: /' tree/src/report/words.h
+[ "$(grep -c '"other ' tree/src/run/figures.def)" -gt 15 ] || fail "no labels were changed"
+rebuild "other words"
+# shellcheck disable=SC2086 # words
+"$REPRO" run resnet50_tiny_fp32 $short -o before.zst >run.txt 2>run.err || { cat run.err >&2; fail "run before"; }
+"$repro" verify before.zst --replay 1 >verify.txt 2>verify.err || { cat verify.txt verify.err >&2; fail "other words break a sealed bundle"; }
+"$repro" report before.zst --format md >report.md || fail "report with other words"
+grep -q '^| other step time, median | ' report.md && grep -q 'Otherwise: ' report.md || fail "the report has the words of before"
