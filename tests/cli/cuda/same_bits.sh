@@ -4,6 +4,7 @@
 # shellcheck disable=SC2086 # $short is words
 . "$TEST_DIR/common.inc"
 few_words
+[ "${LONG:-0}" != 0 ] || bert_few="$bert_few --set model.hidden_size=64 --set model.intermediate_size=128"
 both() { # NAME OPTION...
     name=$1
     shift
@@ -17,8 +18,7 @@ both() { # NAME OPTION...
 }
 both adamw --set measure.timed_steps=2 --batch-size 2
 says_in "device: cuda, Shim GPU, device 0, compute capability 9.0" err.txt
-both lamb --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accumulation_steps=2 --batch-size 1 --set model.hidden_size=64 \
-    --set model.intermediate_size=128
+both lamb --set measure.timed_steps=2 --set optimizer.name=lamb --set train.accumulation_steps=2 --batch-size 1
 [ "${LONG:-0}" = 0 ] || both plain --set measure.timed_steps=1 --set model.hidden_dropout_prob=0 --set model.attention_probs_dropout_prob=0 --batch-size 1 \
     --set optimizer.bias_correction=true
 "$REPRO" verify adamw-gpu.repro.tar.zst --replay 2 --data few/bert >verify.txt 2>&1 || { cat verify.txt; fail "the bundle of the GPU does not verify"; }
