@@ -50,7 +50,6 @@ fault none - rows lanes.cuh "$same" "$same" "$flags" "layernorm_forward residual
 fault index "$element" optim tree.cuh 'tile[lane * (columns + 1) + warp]' 'tile[lane * (columns + 1) + warp + 1]' "$flags" tree_sum
 fault bounds 'of shared memory of' optim tree.cuh 'stack[top++ * columns] = v;' 'stack[(top++ + 4096) * columns] = v;' "$flags" tree_sum
 fault contraction 'unknown instruction' rows rows.cu "$same" "$same" "${flags/-fmad=false/-fmad=true}" layernorm_backward
-fault arguments "$element" optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'float lr, grad_scale, beta1' "$flags" adam_update
 fault barrier 'nothing orders them' gemm gemm.cuh '__syncthreads(); /* the next stage is complete' '/* the next stage is complete' "$flags" gemm PTX_RACES=1
 mixed() { # UNIT NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of mixed precision
     local unit=$1 name=$2 report=$3 file=$4 old=$5 new=$6
@@ -70,13 +69,14 @@ wgmma() { # NAME WHAT-IS-REPORTED FILE OLD NEW VARIABLE=VALUE...: of products th
 wgmma proxy 'without a fence of proxies' gemm16_wgmma.cu 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");' ';'
 wgmma parity '\(nothing orders them\|are complete, and this thread\|waits for ever\)' gemm16_wgmma.cu 'mbarrier_wait(p.full, p.parity);' 'mbarrier_wait(p.full, p.parity ^ 1);' PTX_RACES=1
 product trans differ tensor_core.cuh 'rp_ldmatrix_x4_trans(f,' 'rp_ldmatrix_x4(f,'
-mixed attention16 rescale differ attention16_forward.cuh 'factor[i >> 1 & 1];' 'factor[0];'
 stored() { # NAME UNIT FILE OPERATIONS OLD NEW: of stored tensors
     TEST=test_cuda_stored fault "$1" "$element" "$2" "$3" "$5" "$6" "$flags" "$4" STORED=80
 }
+[ "${LONG:-0}" != 0 ] || is_run=
+fault arguments "$element" optim ../../ops/ops.h 'float grad_scale, lr, beta1' 'float lr, grad_scale, beta1' "$flags" adam_update
+mixed attention16 rescale differ attention16_forward.cuh 'factor[i >> 1 & 1];' 'factor[0];'
 stored truncated whole_bf16 stored.cuh add_stored 'asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));' \
     'bits = (uint16_t)(__float_as_uint(x) >> 16);'
-[ "${LONG:-0}" != 0 ] || is_run=
 fault wait "$element" gemm gemm.cuh 'rp_copy_wait(STAGES - 2)' 'rp_copy_wait(STAGES - 1)' "$flags" gemm
 product k-halves differ tensor_core.cuh '2 * slice + (lane >> 4)' '2 * slice + 1 - (lane >> 4)'
 product bias differ gemm16.cuh '    if (gather == GEMM16_MATRIX && g->bias) {' '    x = g->f32 ? x : tc_value(tc_round(x, format), format);
