@@ -128,6 +128,15 @@ static int check_ratios(const char *text, const struct rp_comparison *c, struct 
                    (long long)lowest->b + 1, lowest->ratio->value);
 }
 
+/* A log names no model, and many no batch: what the user knows of it. */
+static int lacks_model(const struct rp_rows *rows)
+{
+    for (int i = 0; i < rows->n; i++)
+        if (rows->row[i].source.kind == RP_RESULT_IMPORTED && !rows->row[i].model)
+            return 1;
+    return 0;
+}
+
 static int compare_rows(struct rp_cli *cli, struct rp_rows *rows, struct rp_err *err)
 {
     const struct compare_opts *o = cli->opts;
@@ -154,7 +163,10 @@ static int compare_rows(struct rp_cli *cli, struct rp_rows *rows, struct rp_err 
         print_doc(&out, format_of(o->format), WIDTH);
     }
     if (verdict == RP_NOT_COMPARABLE)
-        return rp_fail(err, RP_MISMATCH, "not comparable: see the confounders of kind 'work'");
+        return rp_fail(err, RP_MISMATCH, "not comparable: see the confounders of kind 'work'%s",
+                       lacks_model(rows)
+                           ? "; 'repro import --set KEY=VALUE' adds what a log lacks, such as model=bert-base"
+                           : "");
     if (verdict == RP_COMPARABLE_WITH_RESERVATIONS && o->strict)
         return rp_fail(err, RP_MISMATCH, "--strict: comparable with reservations only");
     return check_ratios(o->min_ratio, &c, err);

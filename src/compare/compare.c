@@ -265,7 +265,7 @@ static enum rp_comparable name_machines(struct rp_pair *pair, const char *key, c
     int any = named->n > 0;
     if (any) {
         RP_FREE char *name =
-            rp_asprintf("environment (%zu %s of high effect%s)", named->n, named->n == 1 ? "value" : "values", what);
+            rp_asprintf("environment (%zu %s of high impact%s)", named->n, named->n == 1 ? "value" : "values", what);
         rp_sanitize(named->a.data);
         rp_sanitize(named->b.data);
         add_confounder(pair,

@@ -58,7 +58,7 @@ double rp_result_estimate(const struct rp_result *row); /* the figure of its sam
 /* A figure that differs from that of its samples has another estimator, to which their interval does not apply. */
 int rp_result_is_of_samples(const struct rp_result *row); /* 0 where either is unknown */
 
-/* Differences of two machines that are reservations: of high effect, and not covered by another confounder. */
+/* Differences of two machines that are reservations: of high impact, and not covered by another confounder. */
 struct rp_machines_named {
     size_t n;
     struct rp_buf a, b; /* "cpu.cores 2, cpu.allowed 0-1" */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define LISTED 40      /* differences; the rest is counted */
-#define NAMED_BYTES 160 /* of the text that names those of high effect; the one that goes beyond is the last */
+#define NAMED_BYTES 160 /* of the text that names those of high impact; the one that goes beyond is the last */
 #define VALUE_BYTES 80  /* of one value in it */
 
 /* Fields that another confounder covers, if it is named: another processor has other caches and more cores. */
@@ -102,7 +102,7 @@ static void name_both(struct rp_machines_named *to, const char *field, const jso
     to->n++;
 }
 
-/* The differences of a list that are reservations: of high effect, about hardware that these runs used, and not covered
+/* The differences of a list that are reservations: of high impact, about hardware that these runs used, and not covered
  * already. */
 static void name_list(struct rp_machines_named *to, const struct rp_difference *list, int64_t n,
                       const struct rp_pair *pair, int no_gpus)
@@ -115,7 +115,7 @@ static void name_list(struct rp_machines_named *to, const struct rp_difference *
     }
 }
 
-/* Has the probe of that name a field of high effect? */
+/* Has the probe of that name a field of high impact? */
 static int probe_is_high(const char *name)
 {
     size_t size = strlen(name);
