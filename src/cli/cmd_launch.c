@@ -116,7 +116,7 @@ static int meet_others(struct rp_cli *cli, struct rp_joining *j, json_t *result,
 static const char whoami_text[] =
     "[/launcher:process {/rank t}[/size: of {/size t}], started by {/launcher_name t} ({/decided_by/0 t})"
     "[!/size:, which gives the number of processes later]][!/launcher:one process, started by no launcher]"
-    "; key of the job: [/key:{/key p}][!/key:none]"
+    "; key of the job: [/key_source:{/key_source p}][!/key_source:none]"
     "[/world:; rank[/last_rank:s {/first_rank t} to {/last_rank t}][!/last_rank: {/first_rank t}] of {/world t}, "
     "local rank {/local_rank t}, host {/host t} of {/hosts t}]"
     "[/clock_error_ms:; wall clock {/clock_ms d3} ms from that of rank 0, to within {/clock_error_ms d3} ms]"
@@ -129,7 +129,7 @@ static int print_place(struct rp_cli *cli, struct rp_err *err)
     if (rp_joining_detect(&j, &o->joining, err) < 0)
         return -1;
     RP_JSON *result = rp_launch_to_json(&j.launch);
-    json_object_set_new(result, "key", rp_cli_path(j.key.source));
+    json_object_set_new(result, "key_source", rp_cli_path(j.key.source));
     json_object_update_new(result, json_pack("{s:s*, s:o}", "launcher_name", j.launch.launcher ? j.launch.name : NULL,
                                              "note", rp_cli_path(j.launch.note)));
     const int failed = o->meet && meet_others(cli, &j, result, err) < 0;

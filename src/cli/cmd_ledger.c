@@ -190,11 +190,11 @@ static json_t *check_json(const char *path, int good, const struct rp_ledger_sum
 {
     return json_pack("{s:o, s:b, s:I, s:s, s:s*, s:s*, s:b, s:I, s:s*, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
                      "s:I, s:I, s:s*}",
-                     "ledger", rp_cli_path(path), "good", good, "lines", (json_int_t)s->lines, "head", s->head, "key",
-                     *s->key ? s->key : NULL, "key_made", *s->made ? s->made : NULL, "key_made_by_file", s->by_file,
-                     "unsigned_lines", (json_int_t)s->unsigned_lines, "begun", *s->begun ? s->begun : NULL, "started",
-                     (json_int_t)t->started, "sealed", (json_int_t)t->sealed, "failed", (json_int_t)t->failed,
-                     "interrupted", (json_int_t)t->interrupted, "without_end",
+                     "ledger", rp_cli_path(path), "good", good, "lines", (json_int_t)s->lines, "head", s->head,
+                     "fingerprint", *s->key ? s->key : NULL, "key_made", *s->made ? s->made : NULL, "key_made_by_file",
+                     s->by_file, "unsigned_lines", (json_int_t)s->unsigned_lines, "begun", *s->begun ? s->begun : NULL,
+                     "started", (json_int_t)t->started, "sealed", (json_int_t)t->sealed, "failed",
+                     (json_int_t)t->failed, "interrupted", (json_int_t)t->interrupted, "without_end",
                      (json_int_t)(t->started - t->sealed - t->failed - t->interrupted), "checked",
                      (json_int_t)t->judged, "verified", (json_int_t)(t->judged - t->refused - t->inconclusive),
                      "refused", (json_int_t)t->refused, "inconclusive", (json_int_t)t->inconclusive, "torn_bytes",
@@ -203,9 +203,10 @@ static json_t *check_json(const char *path, int good, const struct rp_ledger_sum
 
 static const char check_text[] =
     "{/lines t} line{/lines s}, chain intact, head {/head t}\n"
-    "[/key:signed by {/key t}[/key_made:, made {/key_made t}][/key_made_by_file: (time of its file)]"
+    "[/fingerprint:signed by {/fingerprint t}[/key_made:, made {/key_made t}][/key_made_by_file: (time of its file)]"
     "[/unsigned_lines:; the first {/unsigned_lines t} not signed, as by older versions]\nbegun {/begun t}\n]"
-    "[!/key:[/started:not signed, as by older versions: anyone with access to the file could have written it\n]]"
+    "[!/fingerprint:[/started:not signed, as by older versions: anyone with access to the file could have written "
+    "it\n]]"
     "[/started:{/started t} run{/started s} started: {/sealed t} sealed, {/failed t} failed, {/interrupted t} "
     "interrupted, {/without_end t} without an end (killed, or still running)\n]"
     "[/checked:{/checked t} bundle{/checked s} checked: {/verified t} verified, {/refused t} failed, "
@@ -334,7 +335,7 @@ static int cmd_ledger_head(struct rp_cli *cli, struct rp_err *err)
     if (rp_cli_write_output(cli, o->output, o->force, &out, err) < 0)
         return -1;
     if (cli->json)
-        cli->result = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "ledger", path, "key", s.key, "position",
+        cli->result = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "ledger", path, "fingerprint", s.key, "position",
                                 (json_int_t)s.lines, "head", s.head, "at", s.at, "line", out.data);
     return 0;
 }

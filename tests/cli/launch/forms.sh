@@ -37,7 +37,7 @@ done
 
 # A process whose variables are set by hand.
 exit_of 0 "$REPRO" launch whoami --json
-jq -e '.kind == "alone" and .key == null' out.txt >answer.txt || fail "alone"
+jq -e '.kind == "alone" and has("key_source") and .key_source == null' out.txt >answer.txt || fail "alone"
 exit_of 0 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 REPRO_JOB_KEY="$(cat one.txt)" "$REPRO" launch whoami
 cat out.txt
 exit_of 2 env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 "$REPRO" launch whoami --meet
