@@ -60,13 +60,15 @@ TEST(contracts_differ_in_their_bits)
 
 /* ---- ranks ---- */
 
+enum { ALL = -1 };
+/* turn: every second layout, from this one, with LONG=1 all; or ALL */
 static void check_layouts(enum model model, const struct rp_recipe *r, int64_t micros, const struct rp_degrees *by,
-                          int n, const char *what)
+                          int n, int turn, const char *what)
 {
     struct rp_err err;
     struct trial one = trial_of(model, *r, micros);
     CHECK(trial_run(&one, (struct rp_degrees){1, 1, 1}, NULL, &err) == 0, "%s: %s", what, err.msg);
-    for (int i = 0; i < n; i++) {
+    for (int i = turn == ALL || tap_long() ? 0 : turn % 2; i < n; i += turn == ALL || tap_long() ? 1 : 2) {
         struct trial many = one;
         char text[120];
         snprintf(text, sizeof text, "%s, %s, %d x %d x %d", model_names[model], what, by[i].data, by[i].tensor,
@@ -79,10 +81,10 @@ static void check_layouts(enum model model, const struct rp_recipe *r, int64_t m
     traces_fini(one.trace, 1);
     trial_fini(&one);
 }
-#define CHECK_LAYOUTS(model, recipe, micros, what, ...)                                                                \
+#define CHECK_LAYOUTS(model, recipe, micros, turn, what, ...)                                                          \
     do {                                                                                                               \
         static const struct rp_degrees by[] = {__VA_ARGS__};                                                           \
-        check_layouts(model, recipe, micros, by, sizeof by / sizeof *by, what);                                        \
+        check_layouts(model, recipe, micros, by, sizeof by / sizeof *by, turn, what);                                  \
     } while (0)
 
 TEST(data_parallel_ranks_compute_the_bits_of_one)
@@ -91,7 +93,7 @@ TEST(data_parallel_ranks_compute_the_bits_of_one)
         for (int c = 0; c < CONTRACTS; c++) {
             struct rp_recipe r = recipe_of((enum model)m, &contracts[c], 1);
             r.parallel_optimizer_state = c % 2 ? RP_OPTIMIZER_STATE_replicated : RP_OPTIMIZER_STATE_sharded;
-            CHECK_LAYOUTS((enum model)m, &r, 4, contracts[c].name, {2, 1, 1}, {4, 1, 1});
+            CHECK_LAYOUTS((enum model)m, &r, 4, m + c / 2, contracts[c].name, {2, 1, 1}, {4, 1, 1});
         }
 }
 
@@ -101,7 +103,7 @@ TEST(tensor_parallel_ranks_and_stages_compute_the_bits_of_one)
         struct rp_recipe r = recipe_of(GPT, &contracts[c], 2);
         r.train_recompute = c % 2 ? RP_RECOMPUTE_full : RP_RECOMPUTE_selective;
         r.parallel_optimizer_state = c / 2 ? RP_OPTIMIZER_STATE_replicated : RP_OPTIMIZER_STATE_sharded;
-        CHECK_LAYOUTS(GPT, &r, 3, contracts[c].name, {1, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 2, 1});
+        CHECK_LAYOUTS(GPT, &r, 3, c, contracts[c].name, {1, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 2, 1});
     }
 }
 
@@ -109,7 +111,7 @@ TEST(lamb_adapts_by_the_same_sums_on_several_ranks)
 {
     struct rp_recipe r = recipe_of(BERT, &contracts[1], 1);
     r.optimizer_name = RP_OPTIMIZER_lamb;
-    CHECK_LAYOUTS(BERT, &r, 3, "LAMB", {2, 1, 1}, {3, 1, 1});
+    CHECK_LAYOUTS(BERT, &r, 3, ALL, "LAMB", {2, 1, 1}, {3, 1, 1});
 }
 
 /* The first step overflows, in the gradient of the logits or in an earlier layer alone: no rank changes a weight or
@@ -131,7 +133,7 @@ TEST(ranks_skip_a_step_together)
         const struct trace *is = &one.trace[0];
         CHECK(isinf(is->norm[0]) && isfinite(is->loss[0]), "%s: norm %a", model_names[m], (double)is->norm[0]);
         CHECK(!strcmp(is->root[0], is->root[1]) == (m != RESNET), "%s: running statistics alone move", model_names[m]);
-        check_layouts(m, &r, 4, by, m == GPT ? 5 : 2,
+        check_layouts(m, &r, 4, by, m == GPT ? 5 : 2, ALL,
                       cases[i].scale > 0x1p30 ? "logits overflow" : "a layer overflows");
         traces_fini(one.trace, 1);
         samples_free(&one.data);
