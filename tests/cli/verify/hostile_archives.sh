@@ -133,4 +133,5 @@ members "statement.dsse.json is missing" "$most" 1
 members "the archive is not as large" $((most + 1)) 0
 command -v busybox >answer.txt || exit 0
 shell="busybox sh"
+[ "${LONG:-0}" != 0 ] || most=1001
 members "statement.dsse.json is missing" "$most" 1
