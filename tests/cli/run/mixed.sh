@@ -23,37 +23,29 @@ cores() { # RECIPE: each kind of tensor core once
 }
 few_words
 few() { # RECIPE: options
-    [ "${LONG:-0}" = 0 ] || return 0
     case $1 in bert*) echo "$bert_few" ;; gpt*) echo "$gpt_few" ;; esac
 }
 # shellcheck disable=SC2046 # words
 for recipe in bert_tiny_fp16 bert_tiny_bf16 gpt_tiny_fp16 gpt_tiny_bf16 resnet50_tiny_fp16 resnet50_tiny_bf16; do
     echo "$recipe"
-    train "$recipe" --threads 2 --set "train.tensor_core=$(cores "$recipe")" $(few "$recipe") >"$recipe.txt"
-    cat "$recipe.txt"
+    train "$recipe" --threads 2 --set "train.tensor_core=$(cores "$recipe")" $([ "${LONG:-0}" != 0 ] || few "$recipe")
 done >lines.txt
 [ -z "${RP_GOLDEN_UPDATE:-}" ] || cp lines.txt "$golden"
 cmp lines.txt "$golden" || { cat lines.txt >&2; fail "other bits than recorded"; }
 grep -q '^0 0x[^ ]* inf$' lines.txt || fail "no step overflowed: $(cat lines.txt)"
 
-# another instruction set and number of threads, ResNet with small images; what takes long with LONG=1
+# another instruction set and number of threads, with few words and small images; what takes long with LONG=1
 others='resnet50_tiny_fp16:scalar:1 resnet50_tiny_bf16:avx2:3 bert_tiny_bf16:avx2:1'
 [ "${LONG:-0}" = 0 ] || others="$others bert_tiny_fp16:scalar:2 gpt_tiny_fp16:avx2:3 gpt_tiny_bf16:scalar:2"
 for other in $others; do
     recipe=${other%%:*} isa=${other#*:}
     threads=${isa#*:} isa=${isa%:*}
     grep -qw "$isa" /proc/cpuinfo || [ "$isa" = scalar ] || continue
-    set -- "$recipe" --isa "$isa" --threads "$threads" --set "train.tensor_core=$(cores "$recipe")"
-    case $recipe in
-    resnet*)
-        train "$recipe" --threads 2 --set "train.tensor_core=$(cores "$recipe")" --set task.image_size=32 >lines.txt
-        train "$@" --set task.image_size=32 >again.txt
-        ;;
-    *)
-        cp "$recipe.txt" lines.txt
-        # shellcheck disable=SC2046 # words
-        train "$@" $(few "$recipe") >again.txt
-        ;;
-    esac
+    case $recipe in resnet*) small="--set task.image_size=32" ;; *) small=$(few "$recipe") ;; esac
+    # shellcheck disable=SC2086 # words
+    {
+        train "$recipe" --threads 2 --set "train.tensor_core=$(cores "$recipe")" $small >lines.txt
+        train "$recipe" --isa "$isa" --threads "$threads" --set "train.tensor_core=$(cores "$recipe")" $small >again.txt
+    }
     cmp lines.txt again.txt || { cat again.txt >&2; fail "$recipe, $isa: other bits"; }
 done
