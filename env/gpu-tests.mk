@@ -44,10 +44,10 @@ $(BUILD)/fake/ending.so: tests/fake/ending.c $(gpu)/flags
 	$(Q)$(CC) $(common) -O2 -g -shared -fPIC $< -o $@
 tests-built: $(fake_nccl) $(BUILD)/fake/ending.so
 
-# A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and each with
-# every access to memory checked (tests/shim/check.c); products and convolutions of 16 bits only with LONG=1: tests/ptx
-# checks those of the compiled code. Alignment is checked where nothing else does: the code of sm_80 without these checks
-# is that of the checked library, or is executed as PTX, and is four times as long to compile with them.
+# A libcuda.so.1 for tests that executes the device code on the CPU: as sm_80 and later, as older GPUs, and with LONG=1
+# each with every access to memory checked (tests/shim/check.c): tests/sass and tests/ptx check those of the compiled
+# code. Alignment is checked where nothing else does: the code of sm_80 is compiled, executed and checked so, and is four
+# times as long to compile with these checks.
 shim_line := $(CC) $(common) -O1 -g1 -fPIC -fvisibility=hidden -mavx2 -mfma -DRP_SHIM -isystem $(gpu)/include
 shim_align := -fsanitize=alignment -fsanitize-undefined-trap-on-error
 shim_checked := -DSHIM_CHECKED
@@ -71,14 +71,13 @@ $(BUILD)/shim/$1/libcuda.so.1: $$(shim_$1_objects)
 	$$(Q)$(CC) -shared -Wl,-soname,$$(@F) $$^ -o $$@ -lm
 -include $$(shim_$1_objects:.o=.d)
 endef
-shim_unchecked := $(if $(filter-out 0,$(LONG)),,$(addprefix src/backend/cuda/,gemm16.cu conv16.cu))
 # The same code for all GPUs: tests/build/device_code.sh compares its PTX.
 shim_alike := $(filter-out $(addprefix src/backend/cuda/,attention% conv% gemm%),$(device_code))
-shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 checked $(if $(filter-out 0,$(LONG)),checked700))
+shims := $(patsubst %,$(BUILD)/shim/%/libcuda.so.1,800 700 $(if $(filter-out 0,$(LONG)),checked checked700))
 $(eval $(call shim,800,800))
 $(eval $(call shim,700,700,,$(shim_align),$(shim_alike),800))
-$(eval $(call shim,checked,800,$(shim_checked),$(shim_watch),$(shim_unchecked),800))
-$(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch),$(shim_unchecked),700))
+$(eval $(call shim,checked,800,$(shim_checked),$(shim_watch)))
+$(eval $(call shim,checked700,700,$(shim_checked),$(shim_watch)))
 
 # A libcuda.so.1 for tests that executes the compiled PTX (tests/ptx), and PTX for it besides what ships.
 ptx_line := $(CC) $(common) -O3 -g -fPIC -fvisibility=hidden -mavx2 -mfma -fno-math-errno -fno-trapping-math -DRP_SHIM \

@@ -1,5 +1,5 @@
-/* Every operation with each access to memory checked (tests/shim/check.c), at small sizes; and that the checks find
- * what they are for.
+/* With LONG=1 every operation with each access to memory checked (tests/shim/check.c), at small sizes; and that the
+ * checks find what they are for.
  * shims: checked checked700 */
 #include "ops/op_check.h"
 #include "tests/cuda/gpu.h"
