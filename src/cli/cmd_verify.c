@@ -358,6 +358,8 @@ static int verify_release(struct rp_cli *cli, const char *path, json_t **documen
                                          {"ledger", o->ledger},
                                          {"tsa-ca", o->tsa_ca}};
     *document = NULL;
+    if (cli->argc > 1)
+        return rp_fail(err, RP_USAGE, "'%s' is the provenance of a release, not a bundle: verify it by itself", path);
     for (size_t i = 0; i < sizeof of_bundles / sizeof *of_bundles; i++)
         if (of_bundles[i][1])
             return rp_fail(err, RP_USAGE, "--%s is about a bundle, and '%s' is the provenance of a release",
@@ -477,8 +479,9 @@ const struct rp_command rp_cmd_verify = {
     .operands = "BUNDLE... | --list",
     .summary = "check a bundle: signature, digests, figures, replay",
     .details =
-        "BUNDLE is a file, - for standard input, the directory of an unpacked bundle, or the provenance of a release "
-        "(*.intoto.dsse.json). Each has its verdict; the exit status is that of the worst. --quiet prints nothing.\n"
+        "BUNDLE is a file, - for standard input, the directory of an unpacked bundle, or by itself the provenance of a "
+        "release (*.intoto.dsse.json), whose verdict begins \"release verified\". Each has its verdict; the exit "
+        "status is that of the worst. --quiet prints nothing.\n"
         "\n"
         "Prints the verdict in the first line: verified, with what keeps it from status 0 (an unknown key, a run that "
         "ended early, a broken policy), failed, inconclusive if a replay was requested and could not be completed, or "

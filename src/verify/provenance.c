@@ -30,7 +30,7 @@ int rp_provenance_is(const char *path)
 {
     char first = 0;
     RP_FD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    return fd >= 0 && RP_RETRY(read(fd, &first, 1)) == 1 && first == '{';
+    return rp_ends_with(path, ".intoto.dsse.json") && fd >= 0 && RP_RETRY(read(fd, &first, 1)) == 1 && first == '{';
 }
 
 /* The name of a file next to the envelope. */
@@ -129,9 +129,11 @@ static int check_files(json_t *provenance, const char *envelope, const struct rp
 
 static void set_verdict(json_t *j, enum rp_verdict v, int64_t passed, int64_t n)
 {
-    RP_FREE char *summary = rp_asprintf("%s: %" PRId64 " of %" PRId64 " files are those of the release",
-                                        rp_verdict_text(v), passed, n);
-    json_object_set_new(j, "verdict", json_string(rp_verdict_name(v)));
+    const int failed = v == RP_VERDICT_FAILED;
+    RP_FREE char *summary = rp_asprintf("%s%s: %" PRId64 " of %" PRId64 " files are those of the release",
+                                        failed ? "" : "release ", rp_verdict_text(v), passed, n);
+    RP_FREE char *verdict = rp_asprintf("%s%s", failed ? "" : "release-", rp_verdict_name(v));
+    json_object_set_new(j, "verdict", json_string(verdict));
     json_object_set_new(j, "summary", json_string(summary));
 }
 

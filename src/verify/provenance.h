@@ -11,11 +11,13 @@
 
 #include <jansson.h>
 
-/* A file that begins as an envelope does, and no bundle. */
+/* A file named as `make dist` names it (*.intoto.dsse.json) that begins as an envelope does. Of any other name it is a
+ * malformed bundle: whoever expects a bundle cannot be given a release. */
 int rp_provenance_is(const char *path);
-/* The key is the file of `trust`, or the key.pem next to the envelope, looked up like that of a bundle. *document stays
- * NULL without a verdict. Returns 0 if verified; errors: RP_MISMATCH if a file differs or is missing; RP_SIGNATURE,
- * RP_MALFORMED and RP_UNKNOWN_KEY as for a bundle. */
+/* The verdicts are those of a bundle after "release-", except "failed". The key is the file of `trust`, or the key.pem
+ * next to the envelope, looked up like that of a bundle. *document stays NULL without a verdict. Returns 0 if verified;
+ * errors: RP_MISMATCH if a file differs or is missing; RP_SIGNATURE, RP_MALFORMED and RP_UNKNOWN_KEY as for a
+ * bundle. */
 int rp_provenance_verify(json_t **document, const char *path, const char *trust, int any_key,
                          struct rp_err *err) rp_must_check;
 extern const char rp_provenance_text[]; /* template of the document */

@@ -67,9 +67,9 @@ in_dist() { # STATUS ARGUMENT...: verify in a copy of the folder
     exit_of "$want" env -C dist "$REPRO" verify "$name_of_envelope" "$@"
 }
 in_dist 0
-says_in "verified: 7 of 7 files are those of the release" out.txt
+says_in "release verified: 7 of 7 files are those of the release" out.txt
 in_dist 0 --trust key.pem --json
-jq -e --arg c "$(of_build commit)" '.verdict == "verified" and .exit == 0 and .provenance.commit == $c
+jq -e --arg c "$(of_build commit)" '.verdict == "release-verified" and .exit == 0 and .provenance.commit == $c
     and ([.provenance.files[].state] | unique) == ["passed"]' out.txt >answer.txt || fail "the document: $(cat out.txt)"
 cp out.txt verified.json
 exit_of 0 "$REPRO" schema verify-output verified.json
@@ -79,7 +79,10 @@ in_dist 6 --trust "$PWD/other.pub"
 in_dist 2 --replay 1
 HOME=$PWD/nobody XDG_CONFIG_HOME=$PWD/nobody in_dist 8
 HOME=$PWD/nobody XDG_CONFIG_HOME=$PWD/nobody in_dist 0 --any-key
+exit_of 2 env -C dist "$REPRO" verify "$name_of_envelope" "$name_of_envelope"
 cp -r dist changed_dist
+cp "$envelope" changed_dist/run.repro.tar.zst # for a script that expects a bundle
+exit_of 4 env -C changed_dist "$REPRO" verify run.repro.tar.zst --any-key
 echo >>changed_dist/repro.1
 rm changed_dist/_repro
 exit_of 5 "$REPRO" verify "changed_dist/$name_of_envelope"
@@ -87,7 +90,8 @@ says_in "FAILED: 5 of 7 files are those of the release" out.txt
 grep -Eq '^FAILED +repro\.1$' out.txt && grep -Eq '^missing +_repro$' out.txt || fail "which: $(cat out.txt)"
 sed 's/"payload": "ewog/"payload": "ewoh/' "dist/$name_of_envelope" >"changed_dist/$name_of_envelope"
 exit_of 6 "$REPRO" verify "changed_dist/$name_of_envelope"
-exit_of 4 "$REPRO" verify "$bom"
+cp "$bom" changed_dist/bom.intoto.dsse.json
+exit_of 4 "$REPRO" verify changed_dist/bom.intoto.dsse.json
 says "neither a bundle nor the provenance of a release"
 
 # SBOM: every row of the lock, nothing else but the compiler's library and what the GPU worker needs
