@@ -19,31 +19,32 @@ void rp_json_decref(json_t **j)
 
 /* jansson recurses once per level and allocates for every value: bound both before it reads the text. The contents of
  * strings do not count. */
-static int check_size(const char *p, size_t size, int64_t most, const char *what, struct rp_err *err)
+static int check_size(const char *p, size_t size, int64_t most, int *line, struct rp_err *err)
 {
-    int depth = 0, line = 1;
+    int depth = 0;
     int64_t values = 0;
+    *line = 1;
     for (size_t i = 0; i < size; i++) {
         switch (p[i]) {
-        case '\n': line++; break;
+        case '\n': ++*line; break;
         case '"': {
             size_t begin = i++;
             for (; i < size && p[i] != '"'; i++) {
-                line += p[i] == '\n';
+                *line += p[i] == '\n';
                 i += p[i] == '\\';
                 if (i - begin > STRING_MAX)
-                    return rp_fail(err, RP_MALFORMED, "%s:%d: a string of more than %lu bytes", what, line, STRING_MAX);
+                    return rp_fail(err, RP_MALFORMED, "a string of more than %lu bytes", STRING_MAX);
             }
             break;
         }
         case '[':
         case '{':
             if (++depth > DEPTH_MAX)
-                return rp_fail(err, RP_MALFORMED, "%s:%d: nested deeper than %d levels", what, line, DEPTH_MAX);
+                return rp_fail(err, RP_MALFORMED, "nested deeper than %d levels", DEPTH_MAX);
             /* fall through */
         case ',': /* every value except the first follows one of these three */
             if (++values > most)
-                return rp_fail(err, RP_MALFORMED, "%s:%d: more than %lld values", what, line, (long long)most);
+                return rp_fail(err, RP_MALFORMED, "more than %lld values", (long long)most);
             break;
         case ']':
         case '}': depth--; break;
@@ -61,13 +62,19 @@ json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp
 static json_t *parse_document(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)
 {
     json_error_t e;
-    if (check_size(data, size, values, what, err) < 0)
+    int line;
+    if (check_size(data, size, values, &line, err) < 0) {
+        if (what)
+            (void)rp_wrap(err, "%s:%d", what, line);
         return NULL;
+    }
     json_t *j = json_loadb(data ? data : "", size, JSON_REJECT_DUPLICATES, &e);
-    if (!j)
-        return rp_fail_null(err, RP_MALFORMED, "%s:%d:%d: not valid JSON: %s", what, e.line, e.column,
-                            json_error_code(&e) == json_error_null_character ? "a string with \\u0000" : e.text);
-    return j;
+    if (j)
+        return j;
+    const char *why = json_error_code(&e) == json_error_null_character ? "a string with \\u0000" : e.text;
+    if (!what)
+        return rp_fail_null(err, RP_MALFORMED, "column %d: not valid JSON: %s", e.column, why);
+    return rp_fail_null(err, RP_MALFORMED, "%s:%d:%d: not valid JSON: %s", what, e.line, e.column, why);
 }
 
 json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const char *what, struct rp_err *err)

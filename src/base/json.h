@@ -16,7 +16,8 @@
 void rp_json_decref(json_t **j);
 #define RP_JSON __attribute__((cleanup(rp_json_decref))) json_t
 
-/* `what` names the document in messages ("run.json"); the message carries line and column. */
+/* `what` names the document in messages ("run.json"); the message carries line and column. NULL: the text is one line,
+ * which the caller names. */
 json_t *rp_json_parse(const char *data, size_t size, const char *what, struct rp_err *err) rp_must_check;
 /* The same for at most that many values, each of which may take 200 bytes: for documents from others, where memory is
  * bounded. */

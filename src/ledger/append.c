@@ -228,7 +228,7 @@ static void note_line(struct before *b, const char *text, size_t size)
 {
     struct rp_err ignored;
     struct rp_ledger_line line;
-    RP_JSON *json = rp_json_parse(text, size, "line", &ignored);
+    RP_JSON *json = rp_json_parse(text, size, NULL, &ignored);
     rp_object_read(&line, &rp_type_ledger_line, json);
     const int ends = rp_ledger_end(line.event) != NULL;
     char start = rp_same_text(line.event, rp_ledger_event_name(RP_LEDGER_STARTED));

@@ -49,7 +49,7 @@ json_t *rp_ledger_line(struct rp_ledger_line *line, const char *text, size_t siz
     rp_object_init(line, &rp_type_ledger_line);
     if (size > RP_LEDGER_LINE_MAX)
         return rp_fail_null(err, RP_MALFORMED, "%zu bytes; a line has %d at most", size, RP_LEDGER_LINE_MAX);
-    RP_JSON *json = rp_json_parse(text, size, "line", err);
+    RP_JSON *json = rp_json_parse(text, size, NULL, err);
     if (!json)
         return NULL;
     if (!json_is_object(json))

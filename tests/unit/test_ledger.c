@@ -329,6 +329,10 @@ TEST(a_damaged_last_line_is_not_built_upon)
     put(path, zeros, 20000);
     failed = append_of(path, RP_LEDGER_STARTED, RECIPE, 0, &mark, &err);
     CHECK(failed < 0 && err.code == RP_MALFORMED, "%s", err.msg);
+    struct rp_ledger_summary s;
+    put(path, "{\"n\" 1}\n", 8);
+    failed = read_it(path, &s, &err);
+    CHECK(failed < 0 && strstr(err.msg, "', line 1: column 6: not valid JSON"), "%s", err.msg);
 }
 
 /* As nobody where the tests run as root; relative names, because nobody may not pass through the directory above. */
