@@ -15,6 +15,11 @@ uint64_t rp_now_ns(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+uint64_t rp_raw_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC_RAW);
+}
+
 uint64_t rp_stopped_ns(uint64_t *looked_ns, uint64_t now)
 {
     const uint64_t since = *looked_ns ? now - *looked_ns : 0;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 uint64_t rp_now_ns(void);                         /* CLOCK_MONOTONIC */
+uint64_t rp_raw_ns(void); /* CLOCK_MONOTONIC_RAW: as the oscillator runs, whatever adjtimex() sets */
 /* How long this process did not run, as after Ctrl-Z, since the last call for *looked_ns, which is 0 at first; less
  * than two seconds count as none. */
 uint64_t rp_stopped_ns(uint64_t *looked_ns, uint64_t now);

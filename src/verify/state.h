@@ -109,7 +109,7 @@ int rp_verify_command_telemetry(struct rp_verify_state *s, struct rp_check_resul
 int rp_verify_wall_times(const struct rp_verify_state *s, double *end, struct rp_err *err) rp_must_check;
 /* How long after others had the bundle its run ended, by the signer's clock: 0 or less where that is possible. */
 double rp_verify_ended_late(const struct rp_verify_state *s, double end, const char **than);
-/* A warning where a capture has a clock that somebody set to another rate: 1, else 0. */
+/* A warning where somebody set a clock to another rate, by a capture or by its oscillator meanwhile: 1, else 0. */
 int rp_verify_slow_clock(const struct rp_verify_state *s, struct rp_check_result *result);
 #define RP_CLOCK_DRIFT 1.01   /* the wall clock may be slewed against the monotonic one */
 #define RP_WALL_SLACK_S 1.001 /* wall times are truncated to seconds */

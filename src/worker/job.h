@@ -22,8 +22,8 @@
  *          {"micro_batch": number, "loss"} of each, in order
  *   ALIVE  {}, {"waiting": the rank whose messages it waits for}, or {"in": "state root"}: what begins within a phase
  *   TELEMETRY  one line as in run/telemetry.h, from another thread, or {"reason": why there are none}
- *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "stopped": bool,
- *           "tensor_roots": {"init": {...}, "final": {...}},
+ *   DONE   {"peak_rss_bytes", "skipped_samples": rp_train_skipped(), "phases_s": {...}, "trained_s": {...},
+ *           "stopped": bool, "tensor_roots": {"init": {...}, "final": {...}},
  *           "device_bytes": {"reserved", "used"} (where the device has memory of its own),
  *           "products": {"all", "spared"} of all steps (of a job that counts them),
  *           "profile": as in train/profile.def, of the timed steps (of a job that profiles them),

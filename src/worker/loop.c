@@ -237,6 +237,13 @@ static int compute_micro_batches(struct rp_loop *l, struct rp_err *err)
     return 0;
 }
 
+/* All steps by the clock of their times, whose rate can be set, and by the one whose rate cannot. */
+static json_t *trained_json(uint64_t monotonic_ns, uint64_t raw_ns)
+{
+    return json_pack("{s:f, s:f}", "monotonic", (double)(rp_now_ns() - monotonic_ns) * 1e-9, "raw",
+                     (double)(rp_raw_ns() - raw_ns) * 1e-9);
+}
+
 static int train_all_steps(struct rp_loop *l, struct rp_err *err)
 {
     const struct rp_recipe *r = l->job.recipe;
@@ -247,6 +254,7 @@ static int train_all_steps(struct rp_loop *l, struct rp_err *err)
         return compute_micro_batches(l, err);
     if (rp_comm_barrier(l->comm, RP_GROUP_WORLD, err) < 0) /* so that no rank waits for another in its first step */
         return -1;
+    const uint64_t monotonic = rp_now_ns(), raw = rp_raw_ns();
     for (l->step = 0; l->step < n && !rp_loop_alive(l); l->step++) {
         int timed = l->step >= r->measure_warmup_steps;
         uint64_t t0 = rp_now_ns(), roots = l->root_ns;
@@ -259,6 +267,7 @@ static int train_all_steps(struct rp_loop *l, struct rp_err *err)
         }
         rp_loop_leave_phase(l, timed ? "timed" : "warm_up", t0 + (l->root_ns - roots));
     }
+    l->trained = trained_json(monotonic, raw);
     return 0;
 }
 
@@ -363,6 +372,7 @@ int rp_worker_train(int fd, struct rp_buf *in, const json_t *job, const struct r
     rp_job_fini(&l.job);
     rp_buf_fini(&l.in);
     json_decref(l.phases);
+    json_decref(l.trained);
     json_decref(l.roots);
     json_decref(l.ceilings);
     json_decref(l.device_bytes);

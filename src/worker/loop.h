@@ -35,7 +35,7 @@ struct rp_loop {
     uint64_t root_ns;      /* spent on state roots so far: a phase of its own */
     int64_t peak_rss;      /* bytes */
     int64_t skipped;       /* damaged samples that others replaced */
-    json_t *phases, *roots, *ceilings, *device_bytes;
+    json_t *phases, *trained, *roots, *ceilings, *device_bytes;
     struct rp_exchange_sizes exchange;
 };
 

@@ -175,9 +175,9 @@ void rp_loop_send_done(struct rp_loop *l)
 {
     const json_t *ceilings = json_object_size(l->ceilings) ? l->ceilings : NULL;
     rp_loop_send(l, RP_FRAME_DONE,
-                 json_pack("{s:I, s:I, s:O, s:b, s:O, s:O*, s:O*, s:o*, s:o*, s:o*}", "peak_rss_bytes",
+                 json_pack("{s:I, s:I, s:O, s:O*, s:b, s:O, s:O*, s:O*, s:o*, s:o*, s:o*}", "peak_rss_bytes",
                            (json_int_t)l->peak_rss, "skipped_samples", (json_int_t)l->skipped, "phases_s", l->phases,
-                           "stopped", l->stop, "tensor_roots", l->roots, "device_bytes", l->device_bytes, "ceilings",
-                           ceilings, "exchange", exchange_json(l), "products", products_json(l), "profile",
-                           profile_json(l)));
+                           "trained_s", l->trained, "stopped", l->stop, "tensor_roots", l->roots, "device_bytes",
+                           l->device_bytes, "ceilings", ceilings, "exchange", exchange_json(l), "products",
+                           products_json(l), "profile", profile_json(l)));
 }

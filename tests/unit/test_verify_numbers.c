@@ -34,6 +34,29 @@ TEST(a_clock_that_was_slowed_down_is_a_warning)
     expect_state(&x, RP_CHECK_time, RP_CHECK_WARNING);
 }
 
+/* A rate that is set back before the last capture is seen by CLOCK_MONOTONIC_RAW, which it does not change. */
+TEST(a_clock_that_was_slow_between_the_captures_is_a_warning)
+{
+    static const struct {
+        double trained, raw;
+        int64_t captured_ns, raw_ns;
+        enum rp_check_state state;
+    } cases[] = {{0.7, 0.7000001, 2000000000, 2000000900, RP_CHECK_PASSED},
+                 {0.7, 0.77, 2000000000, 2000000900, RP_CHECK_WARNING},
+                 {0.7, 0.7, 2000000000, 2100000000, RP_CHECK_WARNING},
+                 {0.6, 0.6, 2000000000, 2000000900, RP_CHECK_FAILED}}; /* less than its phases */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FX(x);
+        x.done = json_pack("{s:{s:f, s:f}}", "trained_s", "monotonic", cases[i].trained, "raw", cases[i].raw);
+        fx_capture_both(&x, "clock", "monotonic", json_integer(5000000000));
+        fx_capture_both(&x, "clock", "monotonic_raw", json_integer(7000000000));
+        fx_capture_value(x.after, "clock", "monotonic", json_integer(5000000000 + cases[i].captured_ns));
+        fx_capture_value(x.after, "clock", "monotonic_raw", json_integer(7000000000 + cases[i].raw_ns));
+        fx_compute(&x);
+        expect_state(&x, RP_CHECK_time, cases[i].state);
+    }
+}
+
 /* Windows of 3 steps in which nothing waits; before each of them the program waits for 1.1 s. */
 TEST(time_that_the_windows_leave_out_is_a_warning)
 {

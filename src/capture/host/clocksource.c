@@ -1,4 +1,5 @@
 /* Clocks: clock source, resolution, synchronisation and time zone. */
+#include "base/clock.h"
 #include "base/json.h"
 #include "capture/privacy/variables.h"
 
@@ -22,19 +23,32 @@ static json_t *ask_resolution(const struct rp_probe *p, const char *arg)
                      (json_int_t)r.tv_sec * 1000000000 + r.tv_nsec);
 }
 
-static void put_resolution(struct rp_probe *p)
+/* {"monotonic", "raw"}: the clock by which all is measured, and the one whose rate nobody can set, both now */
+static json_t *ask_moment(const struct rp_probe *p, const char *arg)
 {
-    RP_JSON *json = rp_probe_query(p, "clock_resolution", NULL, ask_resolution);
-    RP_READ(resolution_answer, answer, json);
-    const struct {
-        const char *name;
-        int64_t ns;
-    } rows[] = {{"resolution", answer.monotonic}, {"resolution_realtime", answer.realtime}};
-    for (int i = 0; i < 2; i++)
-        if (rows[i].ns != RP_NO_INTEGER)
-            rp_put_int(p->out, rows[i].name, rows[i].ns, "clock_getres(2)", "ns");
-        else
-            rp_put_absent(p->out, rows[i].name, "clock_getres(2)");
+    (void)p, (void)arg;
+    const uint64_t monotonic = rp_now_ns(), raw = rp_raw_ns();
+    return json_pack("{s:I, s:I}", "monotonic", (json_int_t)monotonic, "raw", (json_int_t)raw);
+}
+
+static void put_ns(struct rp_probe *p, const char *name, int64_t ns, const char *source)
+{
+    if (ns != RP_NO_INTEGER)
+        rp_put_int(p->out, name, ns, source, "ns");
+    else
+        rp_put_absent(p->out, name, source);
+}
+
+static void put_times(struct rp_probe *p)
+{
+    RP_JSON *resolutions = rp_probe_query(p, "clock_resolution", NULL, ask_resolution),
+            *now = rp_probe_query(p, "clock_moment", NULL, ask_moment);
+    RP_READ(resolution_answer, resolution, resolutions);
+    RP_READ(moment_answer, moment, now);
+    put_ns(p, "resolution", resolution.monotonic, "clock_getres(2)");
+    put_ns(p, "resolution_realtime", resolution.realtime, "clock_getres(2)");
+    put_ns(p, "monotonic", moment.monotonic, "clock_gettime(2)");
+    put_ns(p, "monotonic_raw", moment.raw, "clock_gettime(2)");
 }
 
 /* By how much the clock runs faster than its oscillator, in parts per million: the fine correction, and the coarse one
@@ -136,7 +150,7 @@ void rp_probe_clock(struct rp_probe *p)
 {
     rp_put_line(p, p->out, "source", SOURCES "/current_clocksource");
     rp_put_line(p, p->out, "sources", SOURCES "/available_clocksource");
-    put_resolution(p);
+    put_times(p);
     put_discipline(p);
     put_keepers(p);
     put_zone(p);

@@ -11,6 +11,7 @@
 #define CLOCK_SET 1767225600.0 /* 2026: an earlier clock here was never set */
 #define FUTURE_S 86400.0     /* a clock may be wrong by a day */
 #define RATE_MOST 1000.0 /* ppm: no clock is kept right by more, but its owner can slow it down by a tenth */
+#define READ_S 0.001         /* the two clocks are read one after the other */
 #define UNNAMED_S 30.0       /* a run may spend this much outside its phases */
 #define UNNAMED_PART 0.5
 
@@ -77,6 +78,11 @@ static int check_phases(const struct rp_verify_state *s, struct rp_err *err)
         rp_run_rank_text(who, &s->run, " of ", i, "");
         if (rp_facts_complete(f) && !(is && is->timed >= 0))
             return rp_fail(err, RP_MISMATCH, "the run is complete, but phases_s%s has no 'timed'", who);
+        const struct rp_trained_facts *t = f->rank[i].trained_s;
+        const double steps = is ? (isnan(is->warm_up) ? 0 : is->warm_up) + (isnan(is->timed) ? 0 : is->timed) : 0;
+        if (t && t->monotonic < steps * (1 - 1e-6) - 1e-6)
+            return rp_fail(err, RP_MISMATCH, "trained_s%s is %.3f s, but the phases of its steps took %.3f s", who,
+                           t->monotonic, steps);
         if (sum > f->elapsed_s * RP_CLOCK_DRIFT + RP_WALL_SLACK_S)
             return rp_fail(err, RP_MISMATCH, "the phases%s add up to %.3f s, but the whole run took %.3f s", who, sum,
                            f->elapsed_s);
@@ -90,6 +96,50 @@ double rp_verify_ended_late(const struct rp_verify_state *s, double end, const c
     const int first = stamped && (!came || stamped < came);
     *than = first ? "a time stamp of its bundle" : "the bundle came (--received)";
     return stamped || came ? end - (double)(first ? stamped : came) / 1e9 - RP_FAST_S : 0;
+}
+
+/* Did the clock of all times run at another rate than its oscillator? Honest clocks do for seconds while a daemon
+ * corrects them. */
+static int warn_of_rate(struct rp_check_result *result, double used_s, double raw_s, const char *when, const char *who)
+{
+    const double by = used_s - raw_s;
+    if (!(raw_s > 0) || !(fabs(by) > raw_s * RATE_MOST / 1e6 + READ_S))
+        return 0;
+    rp_check_warn(result,
+                  "%s the clock%s ran %.3g %% %s than its oscillator (CLOCK_MONOTONIC_RAW), %.3f s in %.3f: times are "
+                  "wrong by as much",
+                  when, who, fabs(by) / raw_s * 100, by < 0 ? "slower" : "faster", fabs(by), raw_s);
+    return 1;
+}
+
+/* Seconds from one capture of a node to the other. NAN: one of them has no such value. */
+static double seconds_between(const struct rp_run *r, int node, const char *path)
+{
+    double before, after;
+    return rp_known_number(rp_run_capture(r, node, 0), path, &before) == 0 &&
+                   rp_known_number(rp_run_capture(r, node, 1), path, &after) == 0
+               ? (after - before) / 1e9
+               : NAN;
+}
+
+/* A rate that was set and set back is seen by the clock that it does not change. */
+static int check_rates(const struct rp_verify_state *s, struct rp_check_result *result)
+{
+    char who[RP_WHO];
+    const struct rp_facts *f = s->run.facts;
+    for (int64_t i = 0; f && i < f->rank_n; i++) {
+        const struct rp_trained_facts *t = f->rank[i].trained_s;
+        rp_run_rank_text(who, &s->run, " of ", i, "");
+        if (t && warn_of_rate(result, t->monotonic, t->raw, "during the steps", who))
+            return 1;
+    }
+    for (int i = 0; i < s->run.nodes; i++) {
+        rp_run_node_text(who, &s->run, " of ", i, "");
+        if (warn_of_rate(result, seconds_between(&s->run, i, "probes.clock.monotonic"),
+                         seconds_between(&s->run, i, "probes.clock.monotonic_raw"), "between the captures", who))
+            return 1;
+    }
+    return 0;
 }
 
 int rp_verify_slow_clock(const struct rp_verify_state *s, struct rp_check_result *result)
@@ -108,7 +158,7 @@ int rp_verify_slow_clock(const struct rp_verify_state *s, struct rp_check_result
                       after ? "after" : "before", who, fabs(ppm) / 1e4, ppm < 0 ? "slower" : "faster");
         return 1;
     }
-    return 0;
+    return check_rates(s, result);
 }
 
 /* Steps on a GPU have times by its own clock. */
