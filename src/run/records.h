@@ -125,8 +125,11 @@ struct rp_rank_share {
     int64_t begun_ns, ended_ns;            /* its first step began, its last one ended; by its own clock */
     int64_t from_ns;                       /* its first timed step began; -1: none was timed */
     uint64_t samples;                      /* of each step */
+    /* of the lengths of all steps, equal for equal ones; 0: fewer than RP_LENGTHS_LEAST, or by a clock of whole us */
+    uint64_t lengths;
     char sha256[RP_SHA256_HEX];            /* of its records */
 };
+#define RP_LENGTHS_LEAST 5 /* steps: two honest ranks have one equal by chance in some thousand, and all never */
 /* A rank's monotonic clock minus that of rank 0, to within error_ns; -1: unknown. */
 struct rp_rank_clock {
     int64_t offset_ns, error_ns;

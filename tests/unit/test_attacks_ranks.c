@@ -303,10 +303,11 @@ TEST(captures_at_the_time_of_the_run_by_the_clock_of_their_node)
     static const struct {
         const char *before, *after;
         int64_t ahead_s; /* the clock of the second node */
-        int caught;
-    } rows[] = {{"14:08:21", "14:08:24", 0, 0},   {"14:08:19", "14:08:22", 0, 1},   {"14:18:18", "14:18:21", 0, 0},
-                {"14:18:19", "14:18:22", 0, 1},   {"15:13:20", "15:13:23", 3600, 0}, {"14:13:20", "14:13:23", 3600, 1},
-                {"13:13:20", "13:13:23", -3600, 0}};
+        enum rp_check_state state;
+    } rows[] = {{"14:08:21", "14:08:24", 0, RP_CHECK_PASSED},      {"14:08:19", "14:08:22", 0, RP_CHECK_FAILED},
+                {"14:18:18", "14:18:21", 0, RP_CHECK_PASSED},      {"14:18:19", "14:18:22", 0, RP_CHECK_FAILED},
+                {"14:18:20", "14:18:23", 300, RP_CHECK_PASSED},    {"15:13:20", "15:13:23", 3600, RP_CHECK_WARNING},
+                {"14:13:20", "14:13:23", 3600, RP_CHECK_FAILED},   {"13:13:20", "13:13:23", -3600, RP_CHECK_WARNING}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         JOB(j);
         RP_FREE char *before = rp_asprintf("2026-09-21T%sZ", rows[i].before),
@@ -314,13 +315,45 @@ TEST(captures_at_the_time_of_the_run_by_the_clock_of_their_node)
         json_object_set_new(j.node_before[1], "captured_at", json_string(before));
         json_object_set_new(j.node_after[1], "captured_at", json_string(after));
         json_object_set_new(member_of(j.processes, 1, "clock"), "wall_ns", json_integer(rows[i].ahead_s * 1000000000));
-        if (rows[i].caught) {
+        if (rows[i].state == RP_CHECK_FAILED) {
             caught(&j, RP_CHECK_same_host, RP_MISMATCH);
         } else {
             seal(&j);
-            expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_PASSED);
+            expect_state_of("sealed", RP_CHECK_same_host, rows[i].state);
         }
     }
+}
+
+TEST(captures_by_a_clock_that_was_not_compared)
+{
+    JOB(j);
+    json_object_set_new(member_of(j.processes, 1, "clock"), "error_ns", json_integer(-1));
+    seal(&j);
+    expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_PASSED);
+    json_object_set_new(j.node_before[1], "captured_at", json_string("2026-09-20T14:13:20Z"));
+    json_object_set_new(j.node_after[1], "captured_at", json_string("2026-09-20T14:13:23Z"));
+    seal(&j);
+    expect_state_of("sealed", RP_CHECK_same_host, RP_CHECK_WARNING);
+}
+
+/* The times of a rank's steps, but the steps later: copied from another. */
+TEST(steps_of_two_ranks_that_took_equally_long)
+{
+    JOB(j);
+    RP_BUF later = {0};
+    RP_FREE char *from = rp_strdup(rp_buf_text(&j.of_rank[2]));
+    rp_buf_fini(&j.of_rank[3]);
+    for (char *line = strtok(from, "\n"); line; line = strtok(NULL, "\n")) {
+        RP_JSON *record = json_loads(line, 0, NULL);
+        json_object_set_new(record, "rank", json_integer(3));
+        const char *const times[] = {"start_ns", "end_ns"};
+        for (size_t i = 0; i < 2 && json_object_get(record, times[i]); i++)
+            json_object_set_new(record, times[i], json_integer(rp_json_integer_at(record, times[i]) + 12345));
+        rp_json_write_line(&later, record);
+    }
+    j.of_rank[3] = later;
+    later = (struct rp_buf){0};
+    caught(&j, RP_CHECK_ranks, RP_MISMATCH);
 }
 
 TEST(captures_by_another_program)

@@ -56,6 +56,21 @@ TEST(captures_of_every_node_are_checked)
     refused(&x, RP_CHECK_same_host, RP_MISMATCH);
 }
 
+TEST(a_gpu_that_a_capture_has_twice)
+{
+    for (int same = 0; same < 2; same++) {
+        FX(x);
+        fx_gpus(&x, json_pack("{s:{s:{s:s, s:s, s:s}}, s:{s:{s:s, s:s, s:s}}}", "gpu0", "uuid", "state", "ok", "value",
+                              "GPU-0", "source", "x", "gpu1", "uuid", "state", "ok", "value", same ? "GPU-0" : "GPU-1",
+                              "source", "x"));
+        fx_compute(&x);
+        if (same)
+            refused(&x, RP_CHECK_same_host, RP_MISMATCH);
+        else
+            expect_state(&x, RP_CHECK_same_host, RP_CHECK_PASSED);
+    }
+}
+
 /* Whichever two of three nodes are one machine. */
 TEST(any_two_nodes_with_one_boot_are_one_machine)
 {

@@ -2,6 +2,7 @@
  * check `same_host`. */
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "capture/value.h"
 #include "verify/state.h"
 
@@ -26,25 +27,34 @@ static const struct rp_process_facts *process_on(const struct rp_run *r, int nod
     return NULL;
 }
 
-/* The captures of a node are from the run, by its wall clock. */
-static int check_times(const struct rp_run *r, int node, struct rp_err *err)
+/* The captures of a node are from the run, by its wall clock; one that was not compared with that of node 0 may be
+ * wrong by any time, as may one that was. */
+static int check_times(const struct rp_run *r, int node, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_process_facts *p = process_on(r, node);
-    if (!p)
-        return 0;
-    const double ahead = (double)p->clock.wall_ns / 1e9, start = rp_wall_time(r->facts->started_at),
+    const double ahead = p ? (double)p->clock.wall_ns / 1e9 : 0, start = rp_wall_time(r->facts->started_at),
                  end = rp_wall_time(r->facts->ended_at);
     for (int after = 0; after < 2; after++) {
         const json_t *c = rp_run_capture(r, node, after);
         if (!c)
             continue;
         const double at = rp_captured_at(c) - ahead;
-        if (!(at > start - CLOCKS_S && at < end + CLOCKS_S))
+        if (at > start - CLOCKS_S && at < end + CLOCKS_S)
+            continue;
+        if (p)
             return rp_fail(err, RP_MISMATCH,
                            "env/node%d.%s.json was not captured during the run: %.0f s from its start by "
                            "the clocks in facts.json",
                            node, after ? "after" : "before", at - start);
+        if (result->state != RP_CHECK_WARNING)
+            rp_check_warn(result,
+                          "env/node%d.%s.json was captured %.0f s from the start of the run, by a clock that was not "
+                          "compared with that of node 0",
+                          node, after ? "after" : "before", at - start);
     }
+    if (fabs(ahead) > CLOCKS_S && result->state != RP_CHECK_WARNING)
+        rp_check_warn(result, "the wall clock of node %d is %.0f s %s that of node 0: one of them was not set", node,
+                      fabs(ahead), ahead < 0 ? "behind" : "ahead of");
     return 0;
 }
 
@@ -56,15 +66,36 @@ static int is_same(const json_t *a, const json_t *b, const char *field)
 
 /* ---- marks ---- */
 
-/* A value that no other device has, hidden or not, as a key with the field that it is of. */
-static void add_mark(json_t *marks, const json_t *value, const char *field)
+/* A value that no other device has, hidden or not, as a key with the field, or device, that it is of; *twice, unless
+ * NULL: what had it already. */
+static void add_mark(json_t *marks, const json_t *value, const char *of, const char **twice)
 {
     if (!value || json_object_size(marks) >= MARKS_MAX)
         return;
     RP_BUF key = {0};
     RP_JSON *wrapped = json_pack("[O]", value);
     rp_json_write_line(&key, wrapped);
-    json_object_set_new_nocheck(marks, rp_buf_text(&key), json_string(field));
+    const json_t *had = json_object_get(marks, rp_buf_text(&key));
+    if (had && twice)
+        *twice = json_string_value(had);
+    else
+        json_object_set_new_nocheck(marks, rp_buf_text(&key), json_string(of));
+}
+
+/* A capture lists every GPU once. */
+static int check_gpus_once(const struct rp_run *r, int node, int after, struct rp_err *err)
+{
+    RP_JSON *marks = json_object();
+    const char *name, *twice = NULL;
+    char shown[72], other[72];
+    json_t *one;
+    json_object_foreach((json_t *)rp_group(probes_of(r, node, after), "gpu.devices"), name, one) {
+        add_mark(marks, rp_known(one, "uuid"), name, &twice);
+        if (twice)
+            return rp_fail(err, RP_MISMATCH, "env/node%d.%s.json: '%s' and '%s' have one UUID, and no two GPUs do",
+                           node, after ? "after" : "before", rp_excerpt(other, twice), rp_excerpt(shown, name));
+    }
+    return 0;
 }
 
 /* UUIDs of GPUs, and addresses of interfaces of hardware, which have a driver: those of containers may be equal on any
@@ -74,10 +105,10 @@ static json_t *marks_of(const json_t *probes)
     json_t *marks = json_object(), *one;
     const char *name;
     json_object_foreach((json_t *)rp_group(probes, "gpu.devices"), name, one)
-        add_mark(marks, rp_known(one, "uuid"), "gpu.devices.*.uuid");
+        add_mark(marks, rp_known(one, "uuid"), "gpu.devices.*.uuid", NULL);
     json_object_foreach((json_t *)rp_group(probes, "network.interfaces"), name, one)
         if (rp_known(one, "driver"))
-            add_mark(marks, rp_known(one, "address"), "network.interfaces.*.address");
+            add_mark(marks, rp_known(one, "address"), "network.interfaces.*.address", NULL);
     return marks;
 }
 
@@ -146,8 +177,8 @@ int rp_verify_machines(const struct rp_run *r)
 
 int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    for (int i = 1; i < s->run.nodes; i++)
-        if (check_times(&s->run, i, err) < 0)
+    for (int i = 0; i < 2 * s->run.nodes; i++)
+        if (check_gpus_once(&s->run, i / 2, i % 2, err) < 0)
             return -1;
     json_t **marks = marks_of_all(&s->run);
     for (int i = 0; i < s->run.nodes; i++)
@@ -157,5 +188,8 @@ int rp_verify_nodes(const struct rp_verify_state *s, struct rp_check_result *res
                 rp_check_warn(result, "nodes %d and %d are one machine: they have the same %s", i, k, same);
         }
     free_marks(marks, s->run.nodes);
+    for (int i = 1; i < s->run.nodes; i++)
+        if (check_times(&s->run, i, result, err) < 0)
+            return -1;
     return 0;
 }

@@ -209,6 +209,20 @@ static int check_spans(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* Every rank measures by its own reading of a clock: equal times of all steps are one rank's, copied. */
+static int check_lengths(const struct rp_verify_state *s, struct rp_err *err)
+{
+    const struct rp_rank_share *share = s->run.ranks.share;
+    for (int i = 1; i < s->run.ranks.ranks; i++)
+        for (int k = 0; k < i && share[i].lengths; k++)
+            if (share[k].lengths == share[i].lengths)
+                return rp_fail(err, RP_MISMATCH,
+                               "ranks %d and %d took the same time for every one of their %" PRId64
+                               " steps, to the nanosecond: no two ranks do",
+                               k, i, rp_records_steps(&s->run.records));
+    return 0;
+}
+
 /* That steps overlap follows from clocks only as far as these are known. */
 static int check_uncertainty(const struct rp_verify_state *s, struct rp_check_result *result)
 {
@@ -237,7 +251,8 @@ static int check_uncertainty(const struct rp_verify_state *s, struct rp_check_re
 
 int rp_verify_world(const struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
-    if (check_processes(s, err) < 0 || check_spans(s, err) < 0 || check_exchanges(s, result, err) < 0)
+    if (check_processes(s, err) < 0 || check_spans(s, err) < 0 || check_lengths(s, err) < 0 ||
+        check_exchanges(s, result, err) < 0)
         return -1;
     return check_uncertainty(s, result);
 }
