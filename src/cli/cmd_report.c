@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "cli/opts.h"
+#include "ledger/ledger.h"
 #include "page/page.h"
 
 #include <stdio.h>
@@ -55,8 +56,10 @@ static void print_verdict(const struct rp_shown_bundle *b)
 static int verify_bundles(struct rp_page_bundles *s, const struct rp_cli *cli, struct rp_err *worst, struct rp_err *err)
 {
     const struct report_opts *o = cli->opts;
+    struct rp_err no_home;
+    RP_FREE char *seen = rp_ledger_verified_path(&no_home);
     const struct rp_verify_opts vo = {
-        .trust = o->trust, .any_key = o->any_key, .ledger = o->ledger, .original = o->original};
+        .trust = o->trust, .any_key = o->any_key, .seen = seen, .ledger = o->ledger, .original = o->original};
     for (int i = 0; i < cli->argc; i++) {
         struct rp_err why = {0};
         const int failed = rp_page_bundles_add(s, cli->argv[i], vo, &why) < 0;
@@ -140,7 +143,9 @@ const struct rp_command rp_cmd_report = {
         "\n"
         "The report is written whatever the verdict, of a bundle that fails with its failed checks only. Each verdict "
         "is printed on standard error, and the exit status is that of 'repro verify', of several bundles the worst: 8 "
-        "if the key is unknown, which --any-key makes 0, and 10 if the run did not reach its end.\n"
+        "if the key is unknown, which --any-key makes 0, and 10 if the run did not reach its end. Bundles of the key "
+        "that were verified here are compared as 'repro verify' does, which shows a forked ledger; nothing is added to "
+        "that record.\n"
         "\n"
         "Every figure names its source. The body is a function of the bundle, without a date: made again by the same "
         "version of repro it has the same bytes.\n"

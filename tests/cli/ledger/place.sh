@@ -47,6 +47,11 @@ statement() {
 }
 jq -e --arg c "$(statement c.zst)" --arg d "$(statement d.zst)" '.forked.positions == [5, 5] and .forked.statements == [$d, $c]' out.txt \
     >answer.txt || fail "not both bundles"
+lines=$(wc -l <"$keys/verified.jsonl")
+exit_of 0 "$REPRO" report d.zst --format md --json
+jq -e '.bundles[0].checks[] | select(.check == "ledger").state == "warning"' out.txt >answer.txt || fail "a report forgives d"
+[ "$(wc -l <"$keys/verified.jsonl")" = "$lines" ] || fail "a report was recorded"
+exit_of 0 "$REPRO" verify d.zst --json --no-ledger
 words out.txt 'forked or restarted' | sed 's|), and .*|)"|' # which is there where both began in one second
 echo 'no_warnings: true' >warn.yaml
 exit_of 9 "$REPRO" verify d.zst --policy warn.yaml --no-ledger
