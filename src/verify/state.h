@@ -88,6 +88,10 @@ int rp_check_differ(char *text, size_t size, const json_t *is, const json_t *exp
 int rp_check_differ_where(char *text, size_t size, const json_t *is, const json_t *expected,
                           int (*counts)(const char *path, int what), int what);
 
+/* outer/check_outer.c: "SHA256:..., the same key" of a bundle that this one is compared with. Returns whether the key
+ * is unknown here. */
+#define RP_WHOSE_KEY 320
+int rp_verify_whose_key(char out[RP_WHOSE_KEY], const struct rp_verify_state *s, const struct rp_verification *other);
 /* ---- derive/check_derived.c ---- */
 /* Whether two agreements differ, without their grades, which other versions may assign differently. */
 int rp_verify_agreement_differs(char *text, size_t size, const json_t *is, const json_t *expected);

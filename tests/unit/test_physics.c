@@ -482,6 +482,17 @@ TEST(more_threads_are_not_more_than_so_many_times_as_fast)
     against_base("base", RP_CHECK_NOTE);
 }
 
+TEST(a_baseline_by_an_unknown_key_is_a_note)
+{
+    FX(x);
+    widen(&x, (struct width){.percent = 100});
+    fx_compute(&x);
+    fx_other_build(&x);
+    fx_seal(&x, "attacker", "base");
+    wide("wide", (struct width){.percent = 100});
+    against_base("base", RP_CHECK_NOTE);
+}
+
 /* Each rank brings its own samples: of four, a step as long as that of one is four times as fast. */
 TEST(more_ranks_are_not_more_than_so_many_times_as_fast)
 {

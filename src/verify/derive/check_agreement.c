@@ -86,17 +86,18 @@ static int check_settings(const struct rp_facts *first, const struct rp_verify_s
     return 0;
 }
 
-static int describe_agreement(struct rp_verify_state *s, const struct rp_agreement *a, const char *signer,
+static int describe_agreement(struct rp_verify_state *s, const struct rp_agreement *a, const struct rp_verification *v,
                               struct rp_check_result *result)
 {
-    char few[48] = "", ratio[32] = "unknown", copied[128] = "";
+    char few[48] = "", ratio[32] = "unknown", copied[128] = "", signer[RP_WHOSE_KEY];
+    const int unknown = rp_verify_whose_key(signer, s, v);
     const int64_t steps = a->bits.steps, roots = a->bits.roots;
     int important = 0;
     for (int64_t i = 0; i < a->environment_n; i++)
         important += rp_change_matters(a->environment[i].impact, a->environment[i].varies);
     if (a->bits.equal == 1 && steps > 0 && !s->v->keyed)
         RP_FORMAT(copied, "; equal bits can be copied: --replay recomputes keyed roots, and none was recomputed here");
-    if (a->bits.equal != 1 || steps == 0 || steps < s->v->original_steps || *copied)
+    if (a->bits.equal != 1 || steps == 0 || steps < s->v->original_steps || *copied || unknown)
         result->state = RP_CHECK_NOTE;
     if (steps < s->v->original_steps)
         RP_FORMAT(few, " of the original's %" PRId64, s->v->original_steps);
@@ -105,10 +106,10 @@ static int describe_agreement(struct rp_verify_state *s, const struct rp_agreeme
     return rp_check_text(
         result,
         "bits %s over %" PRId64 "%s step%s and %" PRId64 " state root%s, throughput replication / original %s, %" PRId64
-        " environment value%s, %d of high or medium impact; the original is signed by %s%s%s",
+        " environment value%s, %d of high or medium impact; the original is signed by %s%s",
         a->bits.equal == 1 ? "equal" : "NOT EQUAL", steps, few, rp_s(*few ? s->v->original_steps : steps), roots,
         rp_s(roots), ratio, a->environment_n, a->environment_n == 1 ? " differs" : "s differ", important, signer,
-        strcmp(signer, s->v->fingerprint) == 0 ? ", the same key" : "", copied);
+        copied);
 }
 
 /* The "agreement" of run.json against that of the two runs. */
@@ -128,7 +129,7 @@ static int compare_again(struct rp_verify_state *s, const struct rp_verification
         rp_verify_agreement_differs(say, sizeof say, json_object_get(s->run.doc->figures_json, "agreement"), expected))
         failed = rp_fail(err, RP_MISMATCH, "run.json does not follow from the two runs: agreement/%s", say) < 0;
     if (!failed)
-        describe_agreement(s, &again, v->fingerprint, result);
+        describe_agreement(s, &again, v, result);
     rp_object_fini(&again, &rp_type_agreement);
     return failed ? -1 : 0;
 }

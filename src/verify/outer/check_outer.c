@@ -126,6 +126,23 @@ int rp_check_key(struct rp_verify_state *s, struct rp_check_result *result, stru
     return check_own_key(s, result);
 }
 
+int rp_verify_whose_key(char out[RP_WHOSE_KEY], const struct rp_verify_state *s, const struct rp_verification *other)
+{
+    const char *print = other->fingerprint;
+    int unknown = 0;
+    if (strcmp(print, s->v->fingerprint) == 0)
+        snprintf(out, RP_WHOSE_KEY, "%s, the same key", print);
+    else if (*other->signer && other->standing == RP_STANDING_TRUSTED)
+        snprintf(out, RP_WHOSE_KEY, "%s, in your trust store as '%s'", print, other->signer);
+    else if (other->standing == RP_STANDING_OWN)
+        snprintf(out, RP_WHOSE_KEY, "%s, your own key", print);
+    else if (s->o->policy && rp_policy_names(s->o->policy, print))
+        snprintf(out, RP_WHOSE_KEY, "%s, named by signed_by of your policy", print);
+    else
+        unknown = snprintf(out, RP_WHOSE_KEY, "%s, a key that is unknown here", print) > 0;
+    return unknown;
+}
+
 int rp_check_statement(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_buf *payload = &s->envelope.payload;

@@ -174,5 +174,13 @@ int rp_check_scaling(struct rp_verify_state *s, struct rp_check_result *result, 
         *err = base->err;
         return rp_wrap(err, "--baseline");
     }
-    return compare_runs(&s->run, &base->kept.run, &s->v->scaling, result, err);
+    if (compare_runs(&s->run, &base->kept.run, &s->v->scaling, result, err) < 0)
+        return -1;
+    char had[sizeof result->text], signer[RP_WHOSE_KEY];
+    if (strcmp(base->v.fingerprint, s->v->fingerprint) == 0)
+        return 0;
+    if (rp_verify_whose_key(signer, s, &base->v) && result->state == RP_CHECK_PASSED)
+        result->state = RP_CHECK_NOTE;
+    memcpy(had, result->text, sizeof had);
+    return rp_check_text(result, "%s; the baseline is signed by %.200s", had, signer);
 }
