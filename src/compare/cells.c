@@ -85,12 +85,17 @@ static char *log_of(const struct rp_line *c)
     return rp_asprintf("%s: %s is the published figure only", RP_NO_EVIDENCE, source);
 }
 
+/* "6.311 to 6.424 (n = 6)": of so many steps, or of an import repeats or lines; where only the interval is known,
+ * without. */
 static char *interval_of(const struct rp_line *c)
 {
     char low[32], high[32];
     if (isnan(c->row->low) || isnan(c->row->high))
         return NULL;
-    return rp_asprintf("%s to %s", rp_result_figure(low, c->row->low, 0), rp_result_figure(high, c->row->high, 0));
+    rp_result_figure(low, c->row->low, 0);
+    rp_result_figure(high, c->row->high, 0);
+    return c->row->samples < 1 ? rp_asprintf("%s to %s", low, high)
+                               : rp_asprintf("%s to %s (n = %" PRId64 ")", low, high, c->row->samples);
 }
 
 /* ---- devices and ranks ---- */
@@ -281,6 +286,7 @@ static char *text_of_word(const struct rp_line *c, const char *word, const char 
     WORD("low", NUMBER(row->low));
     WORD("high", NUMBER(row->high));
     WORD("interval", interval_of(c));
+    WORD("records", row->samples > 0 ? count_of(row->samples) : NULL);
     WORD("tokens", NUMBER(rp_result_tokens(row)));
     WORD("signer", copy_of(row->source.signed_by));
     WORD("status", status_of(c));

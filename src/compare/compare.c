@@ -347,6 +347,10 @@ static struct rp_ratio *ratio_of(const struct rp_result *a, const struct rp_resu
     r->high = interval[1];
     r->level = RP_BOOTSTRAP_LEVEL;
     r->resamples = n;
+    r->records = rp_alloc(2 * sizeof *r->records);
+    r->records[0] = a->samples;
+    r->records[1] = b->samples;
+    r->records_n = 2;
     return r;
 }
 

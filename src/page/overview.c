@@ -154,7 +154,8 @@ static void put_row(struct rp_section *s, const struct differing *d, double most
     put_bar(s, most);
     rp_section_fill(s, "<td class=\"r\">{/results/throughput/value d3}<span class=\"below\">");
     if (rp_section_has(s, "/results/throughput/interval/1"))
-        rp_section_fill(s, "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}");
+        rp_section_fill(s, "{/results/throughput/interval/0 d3} to {/results/throughput/interval/1 d3}, of "
+                           "{/results/steps/timed d0} steps");
     rp_section_fill(s, "</span></td><td class=\"r\">{/results/step_s/median d4}</td><td "
                        "class=\"r\">{/results/loss_last x}</td></tr>\n");
 }

@@ -45,8 +45,10 @@ printf '{"schema": "repro-imported/1", "rows": [{"model": "bert-base", "throughp
     "samples": [160, 133.33333333333334]}]}' >i.json # the second is harmonic: 2 / (1 / 160 + 1 / 133.3)
 jq -c '.rows[0].sample_groups = [2]' i.json >j.json
 exit_of 0 "$REPRO" compare "$BUNDLE" j.json
-grep -q ' 145\.45 ' out.txt && grep -q ' 133\.33 to 160\.00$' out.txt || { cat out.txt >&2; fail "no interval of the samples"; }
+grep -q ' 145\.45 ' out.txt && grep -q ' 133\.33 to 160\.00 (n = 2)$' out.txt || { cat out.txt >&2; fail "no interval of the samples"; }
 says_not "145.4545"
+exit_of 0 "$REPRO" compare "$BUNDLE" j.json --json
+jq -e '.pairs[0].ratio.records | length == 2 and .[1] == 2' out.txt >/dev/null || fail "the ratio hides how few records it has"
 exit_of 3 "$REPRO" compare "$BUNDLE" nothing
 exit_of 4 "$REPRO" compare "$BUNDLE" "$TOP/LICENSE"
 
