@@ -45,6 +45,18 @@ char *rp_asprintf(const char *fmt, ...)
     return out;
 }
 
+char *rp_quote(const char *text)
+{
+    char *out = rp_alloc(2 * strlen(text) + 3), *o = out;
+    *o++ = '"';
+    for (; *text; *o++ = *text++)
+        if (*text == '"' || *text == '\\')
+            *o++ = '\\';
+    *o = '"';
+    rp_sanitize(out);
+    return out;
+}
+
 void rp_freep(void *pp)
 {
     free(*(void **)pp);
@@ -379,12 +391,6 @@ void rp_hex(char *out, const void *data, size_t n)
     }
     out[2 * n] = 0;
 }
-
-const unsigned char rp_hex_value[256] = {
-    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
-    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
-    ['A'] = 27, ['B'] = 28, ['C'] = 29, ['D'] = 30, ['E'] = 31, ['F'] = 32,
-};
 
 int rp_unhex(void *out, size_t n, const char *hex)
 {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -37,17 +38,7 @@ char *rp_buf_take(struct rp_buf *b); /* hands out the NUL-terminated bytes (free
 void *rp_alloc(size_t size); /* zeroed */
 void *rp_realloc(void *p, size_t size);
 char *rp_strdup(const char *s);
-/* Prints into an array of char, cutting what does not fit; the value is the array. */
-#define RP_FORMAT(array, ...) (snprintf(array, sizeof(array), __VA_ARGS__), (array))
-/* Likewise, the arguments after `fmt` of the variadic function that it stands in. */
-#define RP_FORMAT_ARGS(array, fmt)                                                                                     \
-    do {                                                                                                               \
-        va_list ap_;                                                                                                   \
-        va_start(ap_, fmt);                                                                                            \
-        vsnprintf(array, sizeof(array), fmt, ap_);                                                                     \
-        va_end(ap_);                                                                                                   \
-    } while (0)
-/* Likewise into new memory. */
+/* What a variadic function was given after `fmt`, printed into new memory. */
 #define RP_ASPRINTF_ARGS(text, fmt)                                                                                    \
     do {                                                                                                               \
         va_list ap_;                                                                                                   \
@@ -56,6 +47,8 @@ char *rp_strdup(const char *s);
         va_end(ap_);                                                                                                   \
     } while (0)
 char *rp_asprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Text made safe by rp_sanitize(), in quotes, with \\ before each quote and \\ inside; free() it. */
+char *rp_quote(const char *text);
 void rp_freep(void *pp); /* for cleanup attributes: frees *pp */
 #define RP_FREE __attribute__((cleanup(rp_freep)))
 void rp_closep(int *fd);
@@ -99,20 +92,6 @@ char *rp_path_next_to(const char *file, const char *path);
  * NULL): 1 if the user named it. */
 char *rp_store_path(const char *store, int *named);
 
-/* By character: the value of a hex digit plus 1, plus 16 more in upper case; 0: another character. */
-extern const unsigned char rp_hex_value[256];
-/* The value of a lower-case hex digit, or of one in any case; -1: another character. Without branches, which random
- * digits mispredict. */
-static inline int rp_hex_digit(char c)
-{
-    const int value = rp_hex_value[(unsigned char)c];
-    return value - 1 < 16 ? value - 1 : -1;
-}
-static inline int rp_hex_digit_any(char c)
-{
-    const int value = rp_hex_value[(unsigned char)c];
-    return value ? (value - 1) & 15 : -1;
-}
 /* lower-case hex; out has 2*n+1 bytes */
 void rp_hex(char *out, const void *data, size_t n);
 int rp_unhex(void *out, size_t n, const char *hex); /* exactly 2*n digits, 0 or -1 */

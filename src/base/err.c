@@ -1,6 +1,5 @@
 #include "base/err.h"
 
-#include "base/buf.h"
 #include "base/text.h"
 
 #include <errno.h>

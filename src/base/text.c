@@ -1,7 +1,5 @@
 #include "base/text.h"
 
-#include "base/buf.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +80,12 @@ const char *rp_s(int64_t n)
     return n == 1 ? "" : "s";
 }
 
+const unsigned char rp_hex_value[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+    ['A'] = 27, ['B'] = 28, ['C'] = 29, ['D'] = 30, ['E'] = 31, ['F'] = 32,
+};
+
 int rp_is_sha256(const char *text)
 {
     int n = 0;
@@ -121,18 +125,6 @@ void rp_sanitize(char *text)
         len = len ? len : 1;
         memset(text + i, c == '\n' || c == '\t' ? ' ' : '?', len);
     }
-}
-
-char *rp_quote(const char *text)
-{
-    char *out = rp_alloc(2 * strlen(text) + 3), *o = out;
-    *o++ = '"';
-    for (; *text; *o++ = *text++)
-        if (*text == '"' || *text == '\\')
-            *o++ = '\\';
-    *o = '"';
-    rp_sanitize(out);
-    return out;
 }
 
 const char *rp_ascii(char *out, size_t size, const char *text)

@@ -6,8 +6,10 @@
  */
 #pragma once
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Bytes of the well-formed UTF-8 character at p (n > 0 left), its code point in *c; 0 when malformed. */
 size_t rp_utf8(const char *p, size_t n, unsigned *c);
@@ -27,6 +29,20 @@ int rp_parse_count(const char *text, int64_t *out);
 const char *rp_s(int64_t n); /* the ending of a counted noun: "" for 1, else "s" */
 /* "2, 5-7": the numbers below n for which `in` is set; cut with "..." */
 void rp_list_numbers(char *out, size_t size, const char *in, int n);
+/* By character: the value of a hex digit plus 1, plus 16 more in upper case; 0: another character. */
+extern const unsigned char rp_hex_value[256];
+/* The value of a lower-case hex digit, or of one in any case; -1: another character. Without branches, which random
+ * digits mispredict. */
+static inline int rp_hex_digit(char c)
+{
+    const int value = rp_hex_value[(unsigned char)c];
+    return value - 1 < 16 ? value - 1 : -1;
+}
+static inline int rp_hex_digit_any(char c)
+{
+    const int value = rp_hex_value[(unsigned char)c];
+    return value ? (value - 1) & 15 : -1;
+}
 int rp_is_sha256(const char *text); /* 64 lower-case hex digits and no more */
 
 /* How many of the n bytes come before the first that is malformed, a control character (a tab is none of these where
@@ -36,9 +52,18 @@ size_t rp_plain_size(const char *text, size_t n, int tabs);
 /* In place and of the same length: malformed bytes, control characters and characters of rp_is_invisible() become '?',
  * line ends and tabs become blanks. */
 void rp_sanitize(char *text);
-/* Cleaned and in quotes, with \\ before each quote and \\ inside; free() it. */
-char *rp_quote(const char *text);
 /* Cut to size; anything but printable ASCII becomes '?'. */
 const char *rp_ascii(char *out, size_t size, const char *text);
 /* For a message: cleaned, at most 60 bytes, cut between characters, with "..." if something is missing. */
 const char *rp_excerpt(char out[72], const char *text);
+
+/* Prints into an array of char, cutting what does not fit; the value is the array. */
+#define RP_FORMAT(array, ...) (snprintf(array, sizeof(array), __VA_ARGS__), (array))
+/* Likewise, the arguments after `fmt` of the variadic function that it stands in. */
+#define RP_FORMAT_ARGS(array, fmt)                                                                                     \
+    do {                                                                                                               \
+        va_list ap_;                                                                                                   \
+        va_start(ap_, fmt);                                                                                            \
+        vsnprintf(array, sizeof(array), fmt, ap_);                                                                     \
+        va_end(ap_);                                                                                                   \
+    } while (0)
