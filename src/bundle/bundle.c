@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/pack.h"
-#include "bundle/source.h"
 #include "sign/countersign.h"
 #include "sign/dsse.h"
 #include "sign/key.h"
@@ -385,28 +384,14 @@ static int read_from(struct rp_bundle *b, struct rp_unpack *from, int lean, stru
     return failed ? -1 : 0;
 }
 
+int rp_bundle_read(struct rp_bundle *b, int fd, struct rp_err *err)
+{
+    return read_from(b, rp_unpack_file(fd, TAR_MAX, err), 0, err);
+}
+
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err)
 {
     return read_from(b, rp_unpack_file(fd, TAR_MAX, err), 1, err);
-}
-
-static int open_path(struct rp_bundle *b, const char *path, int lean, struct rp_err *err)
-{
-    *b = (struct rp_bundle){0};
-    RP_BUNDLE_SOURCE from = {.fd = -1};
-    if (rp_bundle_source_open(&from, path, err) < 0)
-        return -1;
-    return read_from(b, rp_unpack_file(from.fd, TAR_MAX, err), lean, err) < 0 ? rp_wrap(err, "bundle '%s'", path) : 0;
-}
-
-int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
-{
-    return open_path(b, path, 0, err);
-}
-
-int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err)
-{
-    return open_path(b, path, 1, err);
 }
 
 int rp_bundle_again(int fd, const struct rp_member *m,

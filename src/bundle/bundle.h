@@ -1,9 +1,9 @@
 /* The bundle: NAME.repro.tar.zst, written deterministically, read strictly.
  *
  * What:    named members in, one file out; one file in, named members out.
- * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and packs; rp_bundle_open() reads within limits, checks
+ * Flow:    rp_bundle_add()... -> rp_bundle_seal() signs (sign/) and packs; rp_bundle_read() within limits, which checks
  *          nothing else. verify, whose memory must not grow with the bundle: rp_bundle_scan(), digests, then
- *          rp_bundle_again().
+ *          rp_bundle_again(). Where it lies: source.h.
  * Owner:   struct rp_bundle owns its members' bytes.
  * Extend:  a new member is one row of members.def (its order in the tar, whether it must exist, what it is).
  */
@@ -71,15 +71,12 @@ int rp_bundle_seal(struct rp_bundle *b, const struct rp_key_pair *key, struct rp
                    struct rp_err *err) rp_must_check;
 /* Packs the members as they are: for a bundle that was read and got another countersignature or time stamp. */
 int rp_bundle_pack(const struct rp_bundle *b, struct rp_buf *file, struct rp_err *err) rp_must_check;
-/* path: as of rp_bundle_source_open(). Strict: regular files only, known metadata, plain names, no duplicates,
- * canonical order, every required member of its kind and none of the other, nothing after the end; otherwise
- * RP_MALFORMED. The contents of members are not checked. */
-int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check;
-
-/* The same from a descriptor, with bounded memory: only the digests of large records and of a large hwloc file are
- * kept. */
+/* From a descriptor of a file, whose position does not matter. Strict: regular files only, known metadata, plain names,
+ * no duplicates, canonical order, every required member of its kind and none of the other, nothing after the end;
+ * otherwise RP_MALFORMED. The contents of members are not checked. */
+int rp_bundle_read(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;
+/* The same with bounded memory: only the digests of large records and of a large hwloc file are kept. */
 int rp_bundle_scan(struct rp_bundle *b, int fd, struct rp_err *err) rp_must_check;
-int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err) rp_must_check; /* likewise, by path */
 /* The bytes of a member of rp_bundle_scan(), in pieces. What was left out is read again from the same descriptor, with
  * RP_MISMATCH at the end if the bytes changed: the result of `piece` must not be used before this returns 0. */
 int rp_bundle_again(int fd, const struct rp_member *m,

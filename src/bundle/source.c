@@ -5,7 +5,6 @@
 #include "bundle/source.h"
 
 #include "base/text.h"
-#include "bundle/bundle.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -120,4 +119,24 @@ int rp_bundle_source_open(struct rp_bundle_source *out, const char *path, struct
 void rp_bundle_source_close(struct rp_bundle_source *s)
 {
     rp_closep(&s->fd);
+}
+
+static int open_path(struct rp_bundle *b, const char *path,
+                     int (*read_from)(struct rp_bundle *b, int fd, struct rp_err *err), struct rp_err *err)
+{
+    *b = (struct rp_bundle){0};
+    RP_BUNDLE_SOURCE from = {.fd = -1};
+    if (rp_bundle_source_open(&from, path, err) < 0)
+        return -1;
+    return read_from(b, from.fd, err) < 0 ? rp_wrap(err, "bundle '%s'", path) : 0;
+}
+
+int rp_bundle_open(struct rp_bundle *b, const char *path, struct rp_err *err)
+{
+    return open_path(b, path, rp_bundle_read, err);
+}
+
+int rp_bundle_skim(struct rp_bundle *b, const char *path, struct rp_err *err)
+{
+    return open_path(b, path, rp_bundle_scan, err);
 }

@@ -1,6 +1,7 @@
 #include "cli/amend.h"
 
 #include "base/hash.h"
+#include "bundle/source.h"
 #include "cli/cli.h"
 
 #include <errno.h>

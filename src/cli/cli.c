@@ -8,6 +8,7 @@
 #include "base/term.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "bundle/source.h"
 #include "cli/help.h"
 #include "cli/parse.h"
 #include "ledger/ledger.h"

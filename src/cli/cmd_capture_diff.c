@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/zstd_magic.h"
 #include "bundle/bundle.h"
+#include "bundle/source.h"
 #include "bundle/schema.h"
 #include "capture/capture.h"
 #include "capture/env_diff.h"

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "bundle/source.h"
 #include "bundle/schema.h"
 #include "cli/cli.h"
 #include "run/run.h"

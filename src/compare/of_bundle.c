@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
+#include "bundle/source.h"
 #include "bundle/schema.h"
 #include "capture/value.h"
 #include "compare/layout.h"

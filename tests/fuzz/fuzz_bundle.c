@@ -1,6 +1,7 @@
 /* Any bytes as a bundle, and as the tar inside one: refused with one line, or they are the one spelling of the members
  * read. */
 #include "bundle/bundle.h"
+#include "bundle/source.h"
 #include "bundle/pack.h"
 #include "tests/fuzz/fuzz.h"
 

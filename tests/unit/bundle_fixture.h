@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bundle/bundle.h"
+#include "bundle/source.h"
 #include "sign/key.h"
 #include "verify/verify.h"
 #include "tests/unit/run_fixture.h"
