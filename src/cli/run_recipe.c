@@ -161,7 +161,7 @@ void rp_run_note_batch(struct rp_run_session *r)
 void rp_run_note_processors(struct rp_run_session *r)
 {
     int index;
-    const int here = rp_world_ranks_here(&r->place, &index), cpus = rp_cpu_count("/");
+    const int here = rp_comm_ranks_here(&r->place, &index), cpus = rp_cpu_count("/");
     if (r->backend->separate_memory)
         return;
     if (here > cpus)

@@ -30,6 +30,18 @@ void rp_comm_set_coords(struct rp_comm *c, int rank, struct rp_degrees l)
     }
 }
 
+int rp_comm_ranks_here(const struct rp_comm *c, int *index)
+{
+    int n = 0;
+    *index = 0;
+    for (int i = 0; i < c->size[RP_GROUP_WORLD]; i++) {
+        const int here = !c->host || c->host[i] == c->host[c->rank[RP_GROUP_WORLD]];
+        *index += here && i < c->rank[RP_GROUP_WORLD];
+        n += here;
+    }
+    return n;
+}
+
 static int exchange(struct rp_comm *c, enum rp_group g, const struct rp_transfer *t, int n, int on_device,
                     struct rp_err *err)
 {

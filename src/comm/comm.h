@@ -117,6 +117,8 @@ struct rp_comm *rp_comm_self(void); /* a world of one */
 
 /* Sets the ranks, sizes and members of all groups. The product of the layout is the world. */
 void rp_comm_set_coords(struct rp_comm *c, int rank, struct rp_degrees layout);
+/* Ranks on the host of this one; index: how many of them have a lower number. */
+int rp_comm_ranks_here(const struct rp_comm *c, int *index);
 static inline int rp_comm_world_rank(const struct rp_comm *c, enum rp_group g, int member)
 {
     return c->first[g] + member * c->stride[g];

@@ -1,8 +1,7 @@
-/* Exchanges over the links of a mesh, and what it is made of. */
+/* Exchanges over the links of a mesh, its end, and the memory that it takes. */
 #include "backend/backend.h"
 #include "base/clock.h"
 #include "comm/mesh_inner.h"
-#include "comm/secret.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -14,14 +13,6 @@
 #define PAUSED_NS 2000000000ull /* without a call: this process was stopped, and the others perhaps with it */
 #define SPIN_NS 4000ull         /* looking for bytes before sleeping, if every rank has a processor */
 #define RINGS_TOTAL (64ull << 20)
-
-const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96])
-{
-    const struct rp_mesh_peer *p = &m->peers[rank];
-    snprintf(out, 96, strchr(p->address, ':') ? "rank %d ([%.60s]:%d)" : "rank %d (%.60s:%d)", rank, p->address,
-             p->port);
-    return out;
-}
 
 /* ---- an exchange ---- */
 
@@ -282,6 +273,9 @@ static void mesh_close(struct rp_comm *c)
     free(m);
 }
 
+const struct rp_comm_ops rp_mesh_ops = {exchange_host, mesh_close,  exchange_device,
+                                        attach_device, connections, duplicate};
+
 static int is_power_of_two(int n)
 {
     return n > 0 && (n & (n - 1)) == 0;
@@ -330,69 +324,4 @@ void rp_mesh_memory(struct rp_mesh_memory *m, struct rp_degrees l, const int *ho
     m->host = pairs * (2 * m->ring + 4096);
     m->created = own * (2 * m->ring + 4096);
     m->buffers = channels * (uint64_t)RP_CHANNEL_MEMORY;
-}
-
-static void copy_options(struct rp_mesh *m, const struct rp_mesh_opts *o)
-{
-    m->opts = *o;
-    m->opts.open_s = o->open_s > 0 ? o->open_s : 60;
-    m->opts.greet_s = o->greet_s > 0 ? o->greet_s : 10;
-    m->peers = rp_alloc((size_t)m->world * sizeof *m->peers);
-    m->host = rp_alloc((size_t)m->world * sizeof *m->host);
-    for (int i = 0; i < m->world; i++) {
-        m->peers[i] = o->ranks[i];
-        m->peers[i].address = rp_strdup(o->ranks[i].address);
-        m->host[i] = o->ranks[i].host;
-    }
-    m->job = rp_strdup(o->job);
-    memcpy(m->key, o->key, sizeof m->key);
-    m->opts.ranks = m->peers;
-    m->opts.job = m->job;
-    m->opts.key = m->key;
-}
-
-static int ranks_here(const struct rp_mesh *m)
-{
-    int n = 0;
-    for (int i = 0; i < m->world; i++)
-        n += m->host[i] == m->host[m->opts.rank];
-    return n;
-}
-
-struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
-{
-    static const struct rp_comm_ops op = {exchange_host, mesh_close,  exchange_device,
-                                          attach_device, connections, duplicate};
-    struct rp_mesh_memory memory;
-    if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
-        close(o->listener);
-        return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'",
-                            o->job, RP_CHANNEL_JOB_MAX);
-    }
-    struct rp_mesh *m = rp_alloc(sizeof *m);
-    m->world = o->layout.data * o->layout.tensor * o->layout.pipeline;
-    pthread_mutex_init(&m->lock, NULL);
-    copy_options(m, o);
-    m->comm = (struct rp_comm){.op = &op, .lost = -1, .transport = "sockets", .host = m->host, .waiting = o->waiting,
-                               .waiting_arg = o->waiting_arg};
-    rp_comm_set_coords(&m->comm, o->rank, o->layout);
-    rp_mesh_memory(&memory, o->layout, m->host, o->rank, o->sparse);
-    m->spin = ranks_here(m) <= (int)sysconf(_SC_NPROCESSORS_ONLN);
-    m->greet = (struct rp_greet_opts){.channel = {.key = m->key, .purpose = "data", .job = m->job, .own = o->rank},
-                                      .ring_bytes = (size_t)memory.ring,
-                                      .no_rings = o->no_rings};
-    m->links = rp_alloc((size_t)m->world * sizeof *m->links);
-    for (int i = 0; i < m->world; i++)
-        m->links[i] = (struct mesh_link){.rank = i,
-                                         .wanted = rp_mesh_connected(o->layout, o->sparse, o->rank, i),
-                                         .fd = -1,
-                                         .connecting = -1,
-                                         .rings = {.fd = -1},
-                                         .in = {.next = -1},
-                                         .out = {.next = -1}};
-    if (rp_mesh_open_links(m, err) < 0) {
-        mesh_close(&m->comm);
-        return NULL;
-    }
-    return &m->comm;
 }

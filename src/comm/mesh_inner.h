@@ -1,4 +1,5 @@
-/* Inside the mesh: its ranks and links. mesh_open.c connects them, mesh_link.c moves bytes, mesh.c runs exchanges. */
+/* Inside the mesh: its ranks and links. mesh_link.c moves bytes, mesh.c runs exchanges, mesh_open.c connects
+ * them. */
 #pragma once
 
 #include "base/buf.h"
@@ -97,9 +98,10 @@ struct mesh_exchange {
     int blamed;             /* another rank reports that this one is gone: the failure is not its own */
 };
 
+/* ---- mesh_link.c ---- */
+
 /* The name of a rank in messages: "rank 3 (10.0.0.1:4000)". */
 const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96]);
-
 /* Moves bytes of the transfers of both directions. 1: some moved; 0: none; -1: a failure, with its x->cause. */
 int rp_mesh_link_move(struct mesh_exchange *x, struct mesh_link *l, struct rp_err *err) rp_must_check;
 void rp_mesh_link_wait(struct mesh_link *l); /* asks for the bell */
@@ -112,4 +114,6 @@ int rp_mesh_link_cut(struct mesh_exchange *x, struct mesh_link *l, uint64_t now,
 void rp_mesh_link_notify(struct mesh_link *l, const struct mesh_head *h);
 void rp_mesh_link_close(struct mesh_link *l);
 
-int rp_mesh_open_links(struct rp_mesh *m, struct rp_err *err) rp_must_check; /* takes opts.listener */
+/* ---- mesh.c ---- */
+
+extern const struct rp_comm_ops rp_mesh_ops; /* of an opened mesh */

@@ -47,6 +47,14 @@ static int read_head(struct mesh_head *h, const unsigned char in[HEAD])
 
 /* ---- failures ---- */
 
+const char *rp_mesh_name(const struct rp_mesh *m, int rank, char out[96])
+{
+    const struct rp_mesh_peer *p = &m->peers[rank];
+    snprintf(out, 96, strchr(p->address, ':') ? "rank %d ([%.60s]:%d)" : "rank %d (%.60s:%d)", rank, p->address,
+             p->port);
+    return out;
+}
+
 static int fail_lost_rank(struct mesh_exchange *x, const struct mesh_link *l, const char *why, struct rp_err *err)
 {
     char name[96];

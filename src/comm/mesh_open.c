@@ -1,6 +1,7 @@
 /* Connecting the ranks of a mesh: all connections at once, each one a state machine, in one loop around poll(). */
 #include "base/clock.h"
 #include "comm/mesh_inner.h"
+#include "comm/secret.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -369,7 +370,8 @@ static void allow_descriptors(int world)
     }
 }
 
-int rp_mesh_open_links(struct rp_mesh *m, struct rp_err *err)
+/* takes opts.listener */
+static int open_links(struct rp_mesh *m, struct rp_err *err)
 {
     RP_FD listener = m->opts.listener;
     const int most = m->world + STRANGERS;
@@ -395,4 +397,69 @@ int rp_mesh_open_links(struct rp_mesh *m, struct rp_err *err)
         l->greeting = NULL;
     }
     return failed;
+}
+
+/* ---- the whole ---- */
+
+static void copy_options(struct rp_mesh *m, const struct rp_mesh_opts *o)
+{
+    m->opts = *o;
+    m->opts.open_s = o->open_s > 0 ? o->open_s : 60;
+    m->opts.greet_s = o->greet_s > 0 ? o->greet_s : 10;
+    m->peers = rp_alloc((size_t)m->world * sizeof *m->peers);
+    m->host = rp_alloc((size_t)m->world * sizeof *m->host);
+    for (int i = 0; i < m->world; i++) {
+        m->peers[i] = o->ranks[i];
+        m->peers[i].address = rp_strdup(o->ranks[i].address);
+        m->host[i] = o->ranks[i].host;
+    }
+    m->job = rp_strdup(o->job);
+    memcpy(m->key, o->key, sizeof m->key);
+    m->opts.ranks = m->peers;
+    m->opts.job = m->job;
+    m->opts.key = m->key;
+}
+
+static int ranks_here(const struct rp_mesh *m)
+{
+    int n = 0;
+    for (int i = 0; i < m->world; i++)
+        n += m->host[i] == m->host[m->opts.rank];
+    return n;
+}
+
+struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
+{
+    struct rp_mesh_memory memory;
+    if (!rp_secret_is_name(o->job, RP_CHANNEL_JOB_MAX)) {
+        close(o->listener);
+        return rp_fail_null(err, RP_USAGE, "'%s' is not the id of a job: 1 to %d letters, digits, '.', '_' or '-'",
+                            o->job, RP_CHANNEL_JOB_MAX);
+    }
+    struct rp_mesh *m = rp_alloc(sizeof *m);
+    m->world = o->layout.data * o->layout.tensor * o->layout.pipeline;
+    pthread_mutex_init(&m->lock, NULL);
+    copy_options(m, o);
+    m->comm = (struct rp_comm){.op = &rp_mesh_ops, .lost = -1, .transport = "sockets", .host = m->host, .waiting = o->waiting,
+                               .waiting_arg = o->waiting_arg};
+    rp_comm_set_coords(&m->comm, o->rank, o->layout);
+    rp_mesh_memory(&memory, o->layout, m->host, o->rank, o->sparse);
+    m->spin = ranks_here(m) <= (int)sysconf(_SC_NPROCESSORS_ONLN);
+    m->greet = (struct rp_greet_opts){.channel = {.key = m->key, .purpose = "data", .job = m->job, .own = o->rank},
+                                      .ring_bytes = (size_t)memory.ring,
+                                      .no_rings = o->no_rings};
+    m->links = rp_alloc((size_t)m->world * sizeof *m->links);
+    for (int i = 0; i < m->world; i++)
+        m->links[i] = (struct mesh_link){.rank = i,
+                                         .wanted = rp_mesh_connected(o->layout, o->sparse, o->rank, i),
+                                         .fd = -1,
+                                         .connecting = -1,
+                                         .rings = {.fd = -1},
+                                         .in = {.next = -1},
+                                         .out = {.next = -1}};
+    if (open_links(m, err) < 0) {
+        rp_mesh_ops.close(&m->comm);
+        return NULL;
+    }
+    return &m->comm;
 }

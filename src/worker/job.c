@@ -4,8 +4,8 @@
 #include "base/json.h"
 #include "base/object.h"
 #include "base/text.h"
+#include "comm/comm.h"
 #include "worker/worker.h"
-#include "worker/rank.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -275,7 +275,7 @@ int rp_job_plan(struct rp_plan *plan, const struct rp_recipe *r, int64_t batch, 
     uint64_t available = b->memory(o);
     int index;
     if (comm && available != RP_MEMORY_UNKNOWN && !b->separate_memory)
-        available /= (uint64_t)rp_world_ranks_here(comm, &index);
+        available /= (uint64_t)rp_comm_ranks_here(comm, &index);
     if (batch > 0)
         sized.train_batch_size = batch;
     if (sized.train_batch_size == RP_BATCH_MAX && available == RP_MEMORY_UNKNOWN)

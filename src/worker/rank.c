@@ -41,22 +41,10 @@ int rp_world_gpus_here(const struct rp_rank_of *rank, int *index)
     return n;
 }
 
-int rp_world_ranks_here(const struct rp_comm *c, int *index)
-{
-    int n = 0;
-    *index = 0;
-    for (int i = 0; i < c->size[RP_GROUP_WORLD]; i++) {
-        const int here = !c->host || c->host[i] == c->host[c->rank[RP_GROUP_WORLD]];
-        *index += here && i < c->rank[RP_GROUP_WORLD];
-        n += here;
-    }
-    return n;
-}
-
 /* Numbers of the first processor of a rank, and of the one after its last. */
 static int part_of_cpus(const struct rp_comm *c, int cpus, int *first)
 {
-    int index, ranks = rp_world_ranks_here(c, &index);
+    int index, ranks = rp_comm_ranks_here(c, &index);
     *first = ranks <= cpus ? index * cpus / ranks : index % cpus;
     return ranks <= cpus ? (index + 1) * cpus / ranks : *first + 1;
 }
@@ -71,7 +59,7 @@ void rp_world_share_cpus(const struct rp_comm *c)
 {
     cpu_set_t all, own;
     int index, first, seen = 0;
-    if (rp_world_ranks_here(c, &index) < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
+    if (rp_comm_ranks_here(c, &index) < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
         return;
     const int end = part_of_cpus(c, CPU_COUNT(&all), &first);
     CPU_ZERO(&own);

@@ -20,9 +20,8 @@
 void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank, const struct rp_recipe *r);
 /* gpus: ranks of the job on GPUs. */
 enum rp_route rp_world_route(const struct rp_recipe *r, int gpus);
-/* Ranks on the host of this one; index: how many of them have a lower number. */
-int rp_world_ranks_here(const struct rp_comm *c, int *index);
-int rp_world_gpus_here(const struct rp_rank_of *rank, int *index); /* of these, those on GPUs */
+/* Ranks on GPUs of this rank's host; index: how many of them have a lower number. */
+int rp_world_gpus_here(const struct rp_rank_of *rank, int *index);
 /* Processors that rp_world_share_cpus() leaves to a rank. */
 int rp_world_cpus(const struct rp_comm *c);
 /* Keeps this process on its part of the processors that it may use: ranks of a host do not compete for them. */
