@@ -1,9 +1,10 @@
 /* Shared by the files of a worker: one job while it is done.
  *
  * What:    the state of a job, frames to the parent, and what is in them.
- * Flow:    loop.c goes through the phases; loop_connect.c connects a rank to others, loop_report.c makes records.
+ * Flow:    phases.c goes through the phases; loop_connect.c connects a rank to others, loop_report.c makes records,
+ *          loop.c sends them.
  * Owner:   rp_worker_train() owns everything in it.
- * Extend:  a phase is a function of loop.c, and what it adds to DONE a field of the state and of rp_loop_send_done().
+ * Extend:  a phase is a function of phases.c, and what it adds to DONE a field of the state and of rp_loop_send_done().
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* The worker: the process in which one rank trains.
  *
- * What:    parent side: start it, or query repro-gpu (cuda.c). Worker side: the training loop (loop.c).
+ * What:    parent side: start it, or query repro-gpu (cuda.c). Worker side: the phases of a training (phases.c).
  * Flow:    the parent sends one JOB; the worker answers HELLO, then PHASE, STEP and ALIVE, and one DONE or FAILED; the
  *          parent may send STOP. job.h has their fields.
  * Owner:   the caller of a start owns the struct rp_process.
