@@ -134,7 +134,7 @@ $(cuda_native): | $(gpu)/include
 tests-built: $(shims) $(cuda_tests)
 
 # The queries of NVML, with sanitizers.
-gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_table.o sampler.o)
+gpu_tested := $(addprefix $(BUILD)/asan/src/gpu/,library.o nvml.o nvml_links.o nvml_probe.o nvml_table.o sampler.o)
 $(gpu_tested): private asan_line += -isystem $(gpu)/include
 $(gpu_tested): | $(gpu)/include
 $(BUILD)/asan/tests/unit/test_gpu_nvml $(BUILD)/asan/tests/unit/test_gpu_telemetry: $(gpu_tested)

@@ -91,7 +91,10 @@ struct rp_nvml {
 int rp_nvml_load(struct rp_nvml *lib);
 /* Begin to use it. *source: the function that did. */
 nvmlReturn_t rp_nvml_init(const struct rp_nvml *lib, const char **source);
-/* The device at an address on the PCI bus. */
+/* What dlsym gives for it; NULL: the library has none of that name. */
+rp_nvml_function *rp_nvml_symbol(const struct rp_nvml *lib, const char *symbol);
+/* The device of an index, or at an address on the PCI bus. */
+nvmlReturn_t rp_nvml_device_of(const struct rp_nvml *lib, unsigned index, nvmlDevice_t *dev, const char **source);
 nvmlReturn_t rp_nvml_device_at(const struct rp_nvml *lib, const char *pci_address, nvmlDevice_t *dev,
                                const char **source);
 

@@ -3,7 +3,8 @@
  * What:    queues frames that are to be sent, and takes frames that arrived, without waiting.
  * Flow:    rp_channel -> rp_join_link_pump() -> rp_join_link_take(); rp_join_link_send() -> rp_join_link_pump().
  * Owner:   the link owns its channel and buffers.
- * Extend:  what frames mean is in join.c (members), join_lead.c and join_follow.c (until the world is complete).
+ * Extend:  what frames mean is in join.c (members), join_lead.c and join_follow.c (until the world is complete,
+ *          which join_open.c waits for).
  */
 #pragma once
 

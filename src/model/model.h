@@ -187,18 +187,11 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err) rp_must_check;
 int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; /* -1: an exchange failed */
 /* For backward(), before rp_net_alive(): it will write no gradient of this layer and of later ones any more. Optional:
  * what was not announced is complete at the end. */
-void rp_net_watch_overflow(struct rp_net *m, int layer);
-/* The same of a gradient from which those of all weights follow, of logits or from the stage after: before products
+void rp_net_gradients_ready(struct rp_net *m, int layer);
+/* Looks for overflow in a gradient from which those of all weights follow, of logits or from the stage after: before products
  * over values that are not finite, which take a CPU tens of times as long. Tensor-parallel ranks, of which each has a
  * part, end together: all of them call it. */
 void rp_net_watch_gradient(struct rp_net *m, const rp_stored *gradient, size_t n);
-static inline void rp_net_gradients_ready(struct rp_net *m, int layer)
-{
-    if (m->watches_overflow)
-        rp_net_watch_overflow(m, layer);
-    if (m->gradients_ready)
-        m->gradients_ready(m, layer, m->gradients_ready_arg);
-}
 
 /* -- for declare() -- */
 /* zeroed, for layers; at most one, which rp_net_free() frees */

@@ -3,6 +3,7 @@
 #include "model/model.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +161,7 @@ int rp_net_alive(const struct rp_net *m, struct rp_err *err)
 
 /* Looks at the tensors that are whole on every tensor-parallel rank: those are the same there, so that all ranks stop
  * at the same layer. */
-void rp_net_watch_overflow(struct rp_net *m, int layer)
+static void watch_overflow(struct rp_net *m, int layer)
 {
     const struct rp_tensors *l = &m->tensors[RP_WEIGHT];
     for (int i = 0; i < l->n && !m->overflowed; i++) {
@@ -169,6 +170,14 @@ void rp_net_watch_overflow(struct rp_net *m, int layer)
             m->dev->op->find_nonfinite(m->dev, &at, rp_tensor_in(m->g, &l->t[i]), l->t[i].count);
         m->overflowed = at >= 0 ? layer + 1 : 0;
     }
+}
+
+void rp_net_gradients_ready(struct rp_net *m, int layer)
+{
+    if (m->watches_overflow)
+        watch_overflow(m, layer);
+    if (m->gradients_ready)
+        m->gradients_ready(m, layer, m->gradients_ready_arg);
 }
 
 /* Is it true on any tensor-parallel rank? */
@@ -286,4 +295,23 @@ void rp_net_gather_rows(struct rp_net *m, rp_stored *x, const int *at, long widt
             t[n++] = (struct rp_transfer){i, 0, (char *)x + (size_t)at[i] * row, (size_t)(at[i + 1] - at[i]) * row};
         }
     rp_net_exchange(m, RP_GROUP_TENSOR, t, n);
+}
+
+#define WIDTH_MAX 1.0  /* the approximation below fails for wider logits */
+#define FIRST_OFF 0.25 /* error of the expectation: layers in between, few tensors */
+#define FIRST_DEVIATIONS 6.0
+
+/* Logits of an untrained model are normal with some width: the loss has the mean guess + width^2 / 2, and the same
+ * width. */
+struct rp_loss_expected rp_model_expected_loss(const struct rp_recipe *r, int64_t samples)
+{
+    struct rp_net *m = rp_net_new(r, 1);
+    struct rp_loss_expected e = {.off = -1};
+    double width;
+    m->model->untrained(m, &e.guess, &width);
+    rp_net_free(m);
+    e.first = e.guess + width * width / 2;
+    if (width <= WIDTH_MAX)
+        e.off = FIRST_OFF + width * width / 4 + FIRST_DEVIATIONS * width * sqrt(2 / (double)samples);
+    return e;
 }

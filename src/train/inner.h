@@ -1,7 +1,8 @@
 /* Shared by the files of the trainer and the tests of its parts.
  *
  * What:    struct rp_train, the input of a step, forward and backward of single micro-batches.
- * Flow:    input.c fills the slots, gradient.c walks them, train.c updates.
+ * Flow:    input.c fills the slots, gradient.c walks them (pipeline.c orders the passes of passes.c), train.c
+ *          updates.
  * Owner:   struct rp_train owns host memory; the backend owns every block.
  */
 #pragma once
