@@ -1,6 +1,7 @@
 /* Questions to NVML, and their answers in a document. */
 #include "gpu/nvml.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 

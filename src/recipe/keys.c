@@ -1,5 +1,6 @@
 #include "recipe/keys.h"
 
+#include "base/json.h"
 #include "base/nearest.h"
 #include "base/text.h"
 
@@ -471,4 +472,17 @@ int rp_value_from_json(struct rp_value *v, int key, const json_t *j, struct rp_e
                              : s != NULL;
     RP_FREE char *text = rp_recipe_value_text(j); /* reals survive it bit for bit */
     return fits ? rp_value_parse(v, key, text, err) : mistyped(key, s ? s : "another type", err);
+}
+
+char *rp_recipe_value_text(const json_t *v)
+{
+    RP_BUF text = {0};
+    size_t i;
+    const json_t *word;
+    rp_buf_puts(&text, "");
+    if (!json_is_array(v) && v && !json_is_null(v))
+        rp_json_write_plain(&text, v);
+    json_array_foreach((json_t *)v, i, word)
+        rp_buf_printf(&text, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
+    return rp_buf_take(&text);
 }

@@ -64,8 +64,6 @@ struct rp_config_source {
     const char *dir_of;     /* a file in the same directory */
     const json_t *recorded; /* {"model.hidden_size": 1024, ...}: no file is read */
 };
-/* Whether reading goes on after a failure in that line: with a list of mistakes it is added to that; m NULL: never. */
-int rp_mistake(struct rp_mistakes *m, const struct rp_err *err, int line);
 
 /* rp_recipe_parse() of *source, which it owns from then on, also on failure. */
 int rp_recipe_from_source(struct rp_recipe *r, struct rp_buf *source, const char *name,

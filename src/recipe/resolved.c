@@ -96,19 +96,6 @@ int rp_recipe_from_json(struct rp_recipe *r, const json_t *j, struct rp_err *err
     return rp_wrap(err, "resolved recipe");
 }
 
-char *rp_recipe_value_text(const json_t *v)
-{
-    RP_BUF text = {0};
-    size_t i;
-    const json_t *word;
-    rp_buf_puts(&text, "");
-    if (!json_is_array(v) && v && !json_is_null(v))
-        rp_json_write_plain(&text, v);
-    json_array_foreach((json_t *)v, i, word)
-        rp_buf_printf(&text, "%s%s", i ? "," : "", json_is_string(word) ? json_string_value(word) : "");
-    return rp_buf_take(&text);
-}
-
 struct rp_recorded rp_recorded(const json_t *entry)
 {
     return (struct rp_recorded){json_object_get(entry, "value"), rp_json_text_at(entry, "origin")};

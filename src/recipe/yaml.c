@@ -24,6 +24,21 @@ struct yaml_reader {
     int events_read, open;    /* events so far; mappings and lists that have not ended */
 };
 
+int rp_mistake(struct rp_mistakes *m, const struct rp_err *err, int line)
+{
+    /* A file that is not of the form of recipes, or cannot be read, ends the reading. */
+    if (!m || err->code != RP_USAGE || m->n >= RP_MISTAKES_MAX)
+        return 0;
+    int i = m->n++;
+    for (; i > 0 && m->line[i - 1] > line; i--) {
+        m->item[i] = m->item[i - 1];
+        m->line[i] = m->line[i - 1];
+    }
+    m->item[i] = *err;
+    m->line[i] = line;
+    return 1;
+}
+
 void rp_settings_fini(struct rp_settings *s)
 {
     for (int i = 0; i < s->n; i++)

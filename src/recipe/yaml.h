@@ -37,3 +37,5 @@ void rp_settings_fini(struct rp_settings *s);
  * added to it and left out. */
 int rp_yaml_read(struct rp_settings *out, const char *data, size_t size, const char *file, struct rp_mistakes *m,
                  struct rp_err *err) rp_must_check;
+/* Whether reading goes on after a failure in that line: with a list of mistakes it is added to that; m NULL: never. */
+int rp_mistake(struct rp_mistakes *m, const struct rp_err *err, int line);

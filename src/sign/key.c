@@ -1,4 +1,4 @@
-/* Ed25519 keys: making, using and finding them. */
+/* Ed25519 keys: making and using them. */
 #include "sign/key_inner.h"
 
 #include "base/hash.h"
@@ -201,50 +201,4 @@ int rp_key_verify(const struct rp_key_pair *k, const void *data, size_t size, co
     char print[RP_FINGERPRINT_SIZE];
     rp_key_fingerprint(k, print);
     return rp_fail(err, RP_SIGNATURE, "these bytes were not signed by the key %s", print);
-}
-
-/* ---- places ---- */
-
-/* otherwise: what else helps, as the end of the message. */
-static char *config_path(const char *leaf, const char *otherwise, struct rp_err *err)
-{
-    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    if (xdg && *xdg == '/') /* the specification requires relative paths to be ignored */
-        return rp_asprintf("%s/repro/%s", xdg, leaf);
-    if (home && *home == '/')
-        return rp_asprintf("%s/.config/repro/%s", home, leaf);
-    const char *relative = xdg && *xdg ? xdg : home && *home ? home : NULL;
-    if (relative)
-        return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path: write all of it%s",
-                            relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative, otherwise);
-    return rp_fail_null(err, RP_USAGE, "neither HOME nor XDG_CONFIG_HOME is set: set one%s", otherwise);
-}
-
-char *rp_config_path(const char *leaf, struct rp_err *err)
-{
-    return config_path(leaf, "", err);
-}
-
-char *rp_key_default_path(struct rp_err *err)
-{
-    const char *own = getenv("REPRO_KEY");
-    return own && *own ? rp_strdup(own) : config_path("key.pem", ", or REPRO_KEY=FILE for a key elsewhere", err);
-}
-
-struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created, struct rp_err *err)
-{
-    struct stat st;
-    *created = 0;
-    if (path)
-        return rp_key_load(path, passphrase_fd, err);
-    RP_FREE char *own = rp_key_default_path(err);
-    if (!own)
-        return NULL;
-    if (stat(own, &st) < 0 && errno == ENOENT) {
-        if (rp_key_create(own, NULL, err) == 0)
-            *created = 1;
-        else if (stat(own, &st) < 0) /* unless another run created it first */
-            return NULL;
-    }
-    return rp_key_load(own, passphrase_fd, err);
 }

@@ -368,6 +368,34 @@ struct rp_key_pair *rp_key_load_public_file(const char *path, struct rp_err *err
 
 /* ---- the own key ---- */
 
+/* ---- the user's own ---- */
+
+/* otherwise: what else helps, as the end of the message. */
+static char *config_path(const char *leaf, const char *otherwise, struct rp_err *err)
+{
+    const char *xdg = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg == '/') /* the specification requires relative paths to be ignored */
+        return rp_asprintf("%s/repro/%s", xdg, leaf);
+    if (home && *home == '/')
+        return rp_asprintf("%s/.config/repro/%s", home, leaf);
+    const char *relative = xdg && *xdg ? xdg : home && *home ? home : NULL;
+    if (relative)
+        return rp_fail_null(err, RP_USAGE, "%s is '%s', which is not an absolute path: write all of it%s",
+                            relative == xdg ? "XDG_CONFIG_HOME" : "HOME", relative, otherwise);
+    return rp_fail_null(err, RP_USAGE, "neither HOME nor XDG_CONFIG_HOME is set: set one%s", otherwise);
+}
+
+char *rp_config_path(const char *leaf, struct rp_err *err)
+{
+    return config_path(leaf, "", err);
+}
+
+char *rp_key_default_path(struct rp_err *err)
+{
+    const char *own = getenv("REPRO_KEY");
+    return own && *own ? rp_strdup(own) : config_path("key.pem", ", or REPRO_KEY=FILE for a key elsewhere", err);
+}
+
 /* The own key, as it was read last: `compare` of many bundles asks for it at each of them. */
 static struct {
     pthread_mutex_t lock;
@@ -412,4 +440,22 @@ int rp_key_own(char fingerprint[RP_FINGERPRINT_SIZE], struct rp_err *err)
     rp_key_fingerprint(k, fingerprint);
     keep_own_key(fingerprint, file);
     return 0;
+}
+
+struct rp_key_pair *rp_key_load_or_create(const char *path, int passphrase_fd, int *created, struct rp_err *err)
+{
+    struct stat st;
+    *created = 0;
+    if (path)
+        return rp_key_load(path, passphrase_fd, err);
+    RP_FREE char *own = rp_key_default_path(err);
+    if (!own)
+        return NULL;
+    if (stat(own, &st) < 0 && errno == ENOENT) {
+        if (rp_key_create(own, NULL, err) == 0)
+            *created = 1;
+        else if (stat(own, &st) < 0) /* unless another run created it first */
+            return NULL;
+    }
+    return rp_key_load(own, passphrase_fd, err);
 }

@@ -77,21 +77,6 @@ static int blame_key(const struct rp_recipe *r, const char *key, struct rp_err *
     return at->line ? rp_at(r->source_name, at->line, at->col, err) : rp_wrap(err, "%.160s", r->source_name);
 }
 
-int rp_mistake(struct rp_mistakes *m, const struct rp_err *err, int line)
-{
-    /* A file that is not of the form of recipes, or cannot be read, ends the reading. */
-    if (!m || err->code != RP_USAGE || m->n >= RP_MISTAKES_MAX)
-        return 0;
-    int i = m->n++;
-    for (; i > 0 && m->line[i - 1] > line; i--) {
-        m->item[i] = m->item[i - 1];
-        m->line[i] = m->line[i - 1];
-    }
-    m->item[i] = *err;
-    m->line[i] = line;
-    return 1;
-}
-
 static void clear_key(struct rp_recipe *r, int key)
 {
     struct rp_value none = {0};
