@@ -1,5 +1,5 @@
 #!/bin/bash
-# Write the table of device code (src/backend/cuda/cuda.h): OUT.S with the bytes, OUT.c with the table, and print a line for each image:
+# Write the table of device code (src/backend/cuda/inner.h): OUT.S with the bytes, OUT.c with the table, and print a line for each image:
 # "sm_90 SHA256 BYTES", of its parts one after another as the driver gets them.
 # usage: gen-images.sh OUT DIRECTORY ARCH... -- NAME... -- MORE...     DIRECTORY/ARCH/NAME and DIRECTORY/ARCH/NAME.zst are there.
 # An ARCH that ends with a, sm_90a, has the parts MORE, which are loaded besides those of another image.
@@ -34,7 +34,7 @@ choose() { # ARCH: sets `parts`
     echo '    .section .note.GNU-stack,"",@progbits'
 } >"$out.S"
 {
-    printf '#include "backend/cuda/cuda.h"\n'
+    printf '#include "backend/cuda/inner.h"\n'
     for arch in "${archs[@]}"; do
         choose "$arch"
         printf '\nextern const unsigned char'

@@ -1,6 +1,6 @@
 #include "gpu/nccl_comm.h"
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "gpu/nccl_library.h"

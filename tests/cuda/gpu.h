@@ -2,7 +2,7 @@
  * name. */
 #pragma once
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 #include "tests/shim/run.h"
 
 /* The device, opened once; *options (NULL: not wanted): how the shim orders threads from now on. RP_SHIM_LIBRARY names

@@ -1,6 +1,6 @@
 /* Stands for the compiled device code where the driver is the test's own: it executes the same kernels by their
  * names. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 /* A zstd frame with its size, 16, and one block as it is. */
 static const unsigned char frame[] = "\x28\xb5\x2f\xfd\x20\x10\x81\0\0\177ELF of the shim";

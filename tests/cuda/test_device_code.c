@@ -2,7 +2,7 @@
  * multiply-add is one that the sources write; in machine code there is none besides; nothing spills. Registers and
  * occupancy are those of kernels.txt, which RP_UPDATE=1 writes. BUILD in the environment is where the code is. */
 #define RP_STORED_TYPE float
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 #include "backend/speed.h"
 #include "base/buf.h"
 #include "ops/op_check.h"

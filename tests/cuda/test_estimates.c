@@ -3,7 +3,7 @@
  * takes and the share of the peak that is expected of it. tests/cuda/estimates.txt has them, RP_UPDATE=1 writes it. The
  * rates in gemm.def and conv.def, by which the host code chooses, are measured: at most what the loops allow. */
 #include "backend/cuda/attention.h"
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 #include "tests/cuda/device_code.h"
 #include "tests/cuda/expected.h"
 #include "tests/cuda/sass.h"

@@ -2,7 +2,7 @@
  * program. */
 #pragma once
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "tests/unit/tap.h"
 
 #define MAX_THREADS 8

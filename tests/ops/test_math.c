@@ -3,7 +3,7 @@
  *
  * The operations of a device equal rp_reference_ops bit for bit (test_bits.c), so it is the reference that is checked
  * here. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "base/hash.h"
 #include "ops/functions.h"
 #include "tests/ops/device.h"

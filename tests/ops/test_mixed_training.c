@@ -1,5 +1,5 @@
 /* Training in mixed precision: instruction sets, threads, layouts of ranks and recomputation have one set of bits. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "tests/unit/mixed_trials.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The same bits: every instruction set, 1, 2, 3 and 7 threads, any grouping of micro-batches, against the literal
  * definitions. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "tests/unit/train_fixture.h"
 #include "tests/unit/tap.h"
 

@@ -1,6 +1,6 @@
 /* The thread pool: every part once, jobs back to back and after sleep, and the state of arithmetic in every thread.
  * Also what the device refuses: memory it has not got, instruction sets it does not know. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "backend/cpu/float_mode.h"
 #include "backend/cpu/limits.h"
 #include "base/buf.h"

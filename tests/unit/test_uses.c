@@ -1,6 +1,6 @@
 /* What a backend says of calls that a run will make: what it supports, the memory it needs, and what a refusal
  * names. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "backend/cuda/needs.h"
 #include "tests/unit/tap.h"
 

@@ -1,5 +1,5 @@
 /* Attention, backward: dq, dk and dv of one head, or of a part of it, by squares of BLOCK queries and keys; see
- * attention.inc.h. */
+ * attention_head.inc.h. */
 
 /* Queries up to the last whose incoming gradient has a nonzero element. */
 static long live_queries(const struct head *x)

@@ -1,5 +1,5 @@
 /* Attention, forward: queries of one head, QUERIES at a time, whose scores against all their keys are in scratch; see
- * attention.inc.h. */
+ * attention_head.inc.h. */
 
 /* The largest of scores times scale. */
 RP_LANE float scores_max(const struct head *x, const float *s, long wide, const int holes)

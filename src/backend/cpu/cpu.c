@@ -1,5 +1,5 @@
 /* The CPU as a device: memory blocks, limits, and the choice of an instruction set. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 
 #include "backend/cpu/limits.h"
 #include "backend/cpu/low.h"

@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 
 #define RP_GEMM_GROUP 16   /* rows of A^T packed side by side: one cache line */
 #define RP_GEMM_KC 768     /* most k-steps packed at once; a multiple of 16 */

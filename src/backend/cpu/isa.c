@@ -1,5 +1,5 @@
 /* The instruction sets that this CPU has and the operating system supports, and its name. */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -119,7 +119,12 @@ void rp_isa_brand(char out[128])
 
 int rp_isa_usable(enum rp_isa isa)
 {
-    if (isa <= RP_ISA_auto || isa >= RP_ISA_COUNT || !rp_cpu_gemm_kernel(isa))
+    static const char *const here[RP_ISA_COUNT] = {
+#define ROW(X, name, machine, ...) [RP_ISA_##name] = RP_KERNELS_##machine(#name),
+        RP_ISA_ROWS(ROW, )
+#undef ROW
+    };
+    if (isa <= RP_ISA_auto || isa >= RP_ISA_COUNT || !here[isa])
         return 0;
     for (const char *const *flag = rp_isa_find(rp_isa_name(isa))->flag; *flag; flag++)
         if (!has_flag(*flag))

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "backend/cpu/tc_gemm.h"
 
 static inline size_t rp_low_aligned(size_t bytes)

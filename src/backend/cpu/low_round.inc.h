@@ -160,19 +160,3 @@ static void low_store(struct rp_dev *dev, float *x, size_t n)
 {
     low_round(dev, x, x, n);
 }
-
-static void cpu_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n);
-
-static void cpu_add_stored(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
-{
-    cpu_add(dev, dst, a, b, n);
-    low_store(dev, dst, n);
-}
-
-static void cpu_round_stored(struct rp_dev *dev, float *dst, const float *src, const float *add, size_t n)
-{
-    if (add)
-        cpu_add_stored(dev, dst, src, add, n);
-    else
-        low_round(dev, dst, src, n);
-}

@@ -24,7 +24,7 @@ size_t rp_cpu_attention_scratch(int keys, int head_dim)
     return ((forward > backward ? forward : backward) + seq + seq / 32) * sizeof(float);
 }
 
-/* Forward and data gradient: strip, two planes; weight gradient: columns, two slabs of dy. See conv.inc.h. */
+/* Forward and data gradient: strip, two planes; weight gradient: columns, two slabs of dy. See conv_job.inc.h. */
 size_t rp_cpu_conv_private(void)
 {
     const size_t strip = (size_t)RP_GEMM_GROUP * (RP_CONV_KC + 16), plane = (size_t)RP_CONV_ROWS * RP_CONV_COLS;

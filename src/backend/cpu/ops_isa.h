@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 
 #define ROW(X, name, ...) extern const struct rp_ops rp_cpu_ops_##name;
 RP_ISA_ROWS(ROW, )

@@ -115,6 +115,20 @@ static void cpu_add(struct rp_dev *dev, float *dst, const float *a, const float 
     rp_pool_run(rp_cpu_of(dev)->pool, parts_of(n), add_part, &o);
 }
 
+static void cpu_add_stored(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
+{
+    cpu_add(dev, dst, a, b, n);
+    low_store(dev, dst, n);
+}
+
+static void cpu_round_stored(struct rp_dev *dev, float *dst, const float *src, const float *add, size_t n)
+{
+    if (add)
+        cpu_add_stored(dev, dst, src, add, n);
+    else
+        low_round(dev, dst, src, n);
+}
+
 static void fill_part(void *arg, int part, int thread)
 {
     const struct tensor_job *o = arg;

@@ -13,7 +13,7 @@
  * parts. Both spin first, for some ten microseconds: the gap between two operations of a training step is shorter than
  * that, and a longer spin would only take the CPU from other processes.
  */
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "backend/cpu/float_mode.h"
 
 #include <errno.h>

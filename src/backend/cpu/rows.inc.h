@@ -229,7 +229,7 @@ static void low_residual_layernorm(struct rp_dev *dev, const struct rp_layernorm
     struct rp_layernorm plain = rp_layernorm_plain(n);
     plain.x = n->kept;
     drop_rows(dev, n->kept, n->mask, n->x, n->drop, n->rows, n->width);
-    cpu_add_stored(dev, n->kept, n->kept, n->residual, all);
+    dev->op->add_stored(dev, n->kept, n->kept, n->residual, all);
     if (n->z)
         memcpy(n->z, n->kept, all * sizeof *n->z);
     struct norm_job o = {&plain, decider_of(NULL, n->width), 1};

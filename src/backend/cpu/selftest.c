@@ -1,7 +1,7 @@
 /* The self-test of the CPU: every operation by every instruction set that it has, in every arithmetic. */
 #include "backend/selftest.h"
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "backend/cpu/tc_recorded.h"
 #include "ops/op_check.h"
 

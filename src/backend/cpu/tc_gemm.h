@@ -27,7 +27,7 @@
  * block. */
 #pragma once
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "ops/tensor_core.h"
 
 /* C[i,j] = chain of k-steps from +0, or from C with `continues`. A chain is padded with zero products to whole

@@ -1,5 +1,5 @@
 /* An NVIDIA GPU as a device: choice, memory, copies, and the report of what failed. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -251,14 +251,6 @@ static struct rp_dev *open_device(const struct rp_device_opts *o, size_t workspa
 }
 
 /* ---- memory and copies ---- */
-
-int rp_cuda_report(struct rp_cuda *c, struct rp_err *err)
-{
-    if (!c->has_failed)
-        return 0;
-    *err = c->failed;
-    return -1;
-}
 
 static int finish(struct rp_cuda *c, struct rp_err *err)
 {

@@ -4,7 +4,7 @@
  * one micro-batch is three graphs: forward, backward with the norm, update. What changes between two steps are a few
  * arguments: the step that dropout counts with, the learning rate, the scale of the gradient, and how many different
  * words there are. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #include "base/buf.h"
 
@@ -186,4 +186,25 @@ void rp_cuda_flush(struct rp_cuda *c)
         rp_cuda_launch_now(c, l->launch[i].kernel, l->launch[i].grid, l->launch[i].shared,
                            l->bytes + l->launch[i].args);
     l->n = l->size = 0;
+}
+
+void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
+{
+    const struct rp_cuda_kernel_info *k = &rp_cuda_kernels[kernel];
+    if (c->has_failed || !grid.x || !grid.y || !grid.z)
+        return;
+    RP_BUG_IF(shared > c->gpu.shared_max);
+    if (shared > c->shared_set[kernel]) {
+        CUresult r =
+            c->d->cuFuncSetAttribute(c->kernel[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
+        if (r != CUDA_SUCCESS) {
+            rp_cuda_failed(c, r, k->name);
+            return;
+        }
+        c->shared_set[kernel] = shared;
+    }
+    if (c->graphs)
+        rp_cuda_collect(c, kernel, grid, shared, args);
+    else
+        rp_cuda_launch_now(c, kernel, grid, shared, args);
 }

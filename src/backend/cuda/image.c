@@ -1,5 +1,5 @@
 /* The compiled device code: which image a device gets, and its kernels by name. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #include "base/buf.h"
 

@@ -1,5 +1,5 @@
 /* Kernels by name, and their launches. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #include <string.h>
 
@@ -62,6 +62,14 @@ void rp_cuda_failed(struct rp_cuda *c, CUresult r, const char *what)
     (void)rp_driver_fail(c->d, r, what, &c->failed);
 }
 
+int rp_cuda_report(struct rp_cuda *c, struct rp_err *err)
+{
+    if (!c->has_failed)
+        return 0;
+    *err = c->failed;
+    return -1;
+}
+
 void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared,
                         const void *args)
 {
@@ -74,27 +82,6 @@ void rp_cuda_launch_now(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp
         rp_cuda_failed(c, r, k->name);
     else
         c->launches[kernel]++;
-}
-
-void rp_cuda_launch(struct rp_cuda *c, enum rp_cuda_kernel kernel, struct rp_grid grid, size_t shared, const void *args)
-{
-    const struct rp_cuda_kernel_info *k = &rp_cuda_kernels[kernel];
-    if (c->has_failed || !grid.x || !grid.y || !grid.z)
-        return;
-    RP_BUG_IF(shared > c->gpu.shared_max);
-    if (shared > c->shared_set[kernel]) {
-        CUresult r =
-            c->d->cuFuncSetAttribute(c->kernel[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared);
-        if (r != CUDA_SUCCESS) {
-            rp_cuda_failed(c, r, k->name);
-            return;
-        }
-        c->shared_set[kernel] = shared;
-    }
-    if (c->graphs)
-        rp_cuda_collect(c, kernel, grid, shared, args);
-    else
-        rp_cuda_launch_now(c, kernel, grid, shared, args);
 }
 
 /* Whether `name` is prefix + a tile that is not compiled for this GPU. */

@@ -4,7 +4,7 @@
  * before each wait of the host, so that the one before the last wait counts. The time includes the gaps in which the
  * device waited for the host, but not the host's work before its first launch and after its last wait. Events have a
  * resolution of about half a microsecond. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Attention: which kernel, with how many queries in a block. */
 #include "backend/cuda/attention.h"
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #include <limits.h>
 

@@ -1,6 +1,6 @@
 /* Attention in mixed precision: kernels for heads of up to 64 or 128 columns, and a block for every 64 queries or keys
  * of a head. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #define LINES RP_ATT16_LINES
 

@@ -1,5 +1,5 @@
 /* Batch norm. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 /* A thread for each column of 64 rows. */
 static struct rp_grid strips(enum rp_cuda_kernel kernel, int rows, int width)

@@ -1,6 +1,6 @@
 /* Convolutions: the choice of a tile of conv.def, which does not affect the bits, and its arguments. A window of one
  * pixel without stride and padding can be a GEMM, the weight gradient one for each group of rows. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 enum direction { FORWARD, DGRAD, WGRAD };
 

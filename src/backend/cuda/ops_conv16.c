@@ -1,6 +1,6 @@
 /* Convolutions in mixed precision: products of gathered operands. A window of one pixel without stride and padding is a
  * product of matrices. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 enum conv16_direction { FORWARD, DGRAD, WGRAD };
 

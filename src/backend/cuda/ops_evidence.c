@@ -1,5 +1,5 @@
 /* Evidence: digests, and the first value that is not finite. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 void rp_cuda_op_digest_leaves(struct rp_dev *dev, uint8_t *leaves, const float *x, size_t n)
 {

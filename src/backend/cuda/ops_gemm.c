@@ -1,6 +1,6 @@
 /* GEMM: the choice of a tile of gemm.def, and of how the segments of a long k are added. None of it affects the bits.
  * The weight gradient of a convolution whose window is one pixel is such a GEMM for each group of rows. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 /* Cycles of a multiprocessor. Except for LAUNCH_CYCLES they were measured, like the rates of gemm.def and conv.def, on
  * an H200 (132 multiprocessors, 1.98 GHz) on 2026-11-27. With 6 us for each launch, the estimates of 192 GEMMs and

@@ -1,6 +1,6 @@
 /* GEMM in mixed precision: the choice of a tile of gemm16.def, the segments of k, and how they are added. The segments
  * are part of the arithmetic (ops/ops.h), the tile is not. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #include <string.h>
 

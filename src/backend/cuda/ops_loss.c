@@ -1,5 +1,5 @@
 /* The losses, and the best class of a row. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 void rp_cuda_op_softmax_xent(struct rp_dev *dev, float *loss, rp_stored *logits, long ld, const int32_t *labels,
                              const float *coef, float scale, int n, int classes, int shards)

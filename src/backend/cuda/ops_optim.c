@@ -1,5 +1,5 @@
 /* Norms, optimizers, initialisation. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 void rp_cuda_op_square_sums(struct rp_dev *dev, float *out, const float *x, float factor, size_t n)
 {

@@ -1,5 +1,5 @@
 /* GELU, tanh, column sums. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 /* A thread for each column and 64 rows. */
 static struct rp_grid strips(enum rp_cuda_kernel kernel, int rows, int width)

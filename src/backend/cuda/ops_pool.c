@@ -1,5 +1,5 @@
 /* Pools, and images as bytes. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 static size_t quads_of(size_t pixels, int width)
 {

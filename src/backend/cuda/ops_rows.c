@@ -1,5 +1,5 @@
 /* Rows: embeddings, layer norm, dropout, rows gathered and added up. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 /* A warp for each of n items. */
 static struct rp_grid warps(enum rp_cuda_kernel kernel, size_t n)

@@ -1,5 +1,5 @@
 /* Whole tensors. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 void rp_cuda_op_add(struct rp_dev *dev, float *dst, const float *a, const float *b, size_t n)
 {

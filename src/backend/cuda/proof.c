@@ -9,7 +9,7 @@
  * The tiles of gemm16_wgmma.def use another one: they are chosen if they give all of these sums too, in each way to
  * copy, and those of edges as the other instruction gave them. Else the GPU goes on without them. RP_CUDA_GEMM=mma does
  * not try them, for a GPU that they stop. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 #include "ops/op_check.h"
 #include "ops/tensor_probe.h"
 

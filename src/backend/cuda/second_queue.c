@@ -2,7 +2,7 @@
  *
  * Launches go to the stream one by one. There is no workspace, no page-locked memory and no timer: operations that need
  * one of these belong to the device itself. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/inner.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "data/image/image_set.h"
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/inner.h"
 #include "backend/cpu/limits.h"
 #include "base/buf.h"
 #include "base/text.h"
