@@ -11,7 +11,7 @@ gpu := $(BUILD)/gpu
 # What it asks, and what it trains with: the same model, data and loop as repro, over another backend. Of these folders
 # the linker takes what the program calls; of the others they are named.
 gpu_sources := $(sort $(wildcard $(patsubst %,src/%/*.c,gpu backend/cuda backend base process recipe ops comm model \
-	model/nn optim train worker data/image))) src/capture/probe.c src/capture/value.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
+	model/nn optim train worker data/image))) src/capture/put.c src/capture/value.c src/backend/cpu/pool.c src/backend/cpu/limits.c \
 	$(filter-out $(addprefix src/data/,archive%.c embedded_data.c marker.c names.c prepare.c store.c),$(sort $(wildcard src/data/*.c))) # readers alone
 gpu_line := $(CC) $(common) -O2 $(harden) -ffunction-sections -fdata-sections -ffile-prefix-map=$(sysroot)=/sysroot \
 	-DRP_GPU_WORKER -isystem $(gpu)/include -isystem $(sysroot)/src/jansson -isystem $(gpu)/linked

@@ -99,7 +99,7 @@ void rp_record_file(const struct rp_probe *p, const char *path, const void *data
 /* In the record, the directory `from` is called `to`: for directories whose names are hidden. */
 void rp_record_rename(const struct rp_probe *p, const char *from, const char *to);
 /* The environment of this process by the allow-lists: NAME=value, each ended by NUL; secrets and identities are out
- * (variables.c). */
+ * (environ.c). */
 void rp_environ_read(struct rp_text *t, const struct rp_probe *p);
 
 /* After the last probe: values that are absent because /proc, /sys or the control groups are not mounted become denied

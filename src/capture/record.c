@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char schema[] = "repro-record/1";
-
 /* A file as it was read first. A machine changes while probes run: a probe that reads a file again gets these bytes, so
  * that the document is the one that the record gives. */
 struct first_read {
@@ -264,7 +262,7 @@ struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, c
     r->seen = json_object();
     r->names = json_array();
     r->renamed = json_object();
-    r->live = json_pack("{s:s, s:s, s:s, s:{}, s:{}}", "schema", schema, "salt", salt, "captured_at", when, "states",
+    r->live = json_pack("{s:s, s:s, s:s, s:{}, s:{}}", "schema", RP_RECORD_SCHEMA, "salt", salt, "captured_at", when, "states",
                         "answers");
     return r;
 }
@@ -299,29 +297,4 @@ void rp_record_free(struct rp_recorder *r)
     json_decref(r->names);
     json_decref(r->renamed);
     free(r);
-}
-
-json_t *rp_record_load(int root, const char *dir, struct rp_err *err)
-{
-    struct rp_capture_opts opts = {.root = dir};
-    struct rp_probe p = {.opts = &opts, .root = root};
-    RP_TEXT t = {0};
-    *err = (struct rp_err){0};
-    if (root < 0 || !rp_probe_exists(&p, "/.repro"))
-        return NULL;
-    rp_text_read(&t, &p, "/.repro/live.json");
-    if (t.state == RP_STATE_ABSENT)
-        return rp_fail_null(err, RP_MALFORMED,
-                            "'%s' is a record that was not finished: it has .repro but no .repro/live.json", dir);
-    if (t.state != RP_STATE_OK)
-        return rp_fail_null(err, RP_IO, "'%s/.repro/live.json' cannot be read", dir);
-    RP_FREE char *name = rp_asprintf("%s/.repro/live.json", dir);
-    json_t *live = rp_json_parse(t.bytes.data, t.bytes.size, name, err);
-    RP_READ(capture_document, head, live);
-    if (live && !rp_same_text(head.schema, schema)) {
-        rp_fail(err, RP_MALFORMED, "%s: expected the schema '%s'", name, schema);
-        json_decref(live);
-        return NULL;
-    }
-    return live;
 }

@@ -15,6 +15,8 @@
 
 #include "capture/probe.h"
 
+#define RP_RECORD_SCHEMA "repro-record/1"
+
 /* dir must not exist, or be empty. root: what is recorded; when: "captured_at". */
 struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, const char *when,
                                   struct rp_err *err) rp_must_check;

@@ -146,7 +146,18 @@ int rp_is_identity(const char *text)
            has_mail_address(text) || has_uuid(text);
 }
 
-/* ---- messages ---- */
+/* ---- names and messages ---- */
+
+char *rp_public_name(const struct rp_probe *p, const char *key, const char *name)
+{
+    char hidden[RP_HIDDEN];
+    if (rp_is_secret_name(name))
+        return rp_strdup(rp_withheld);
+    if (p->opts->identify || !rp_is_identity(name))
+        return rp_strdup(name);
+    rp_hide(p, key, name, hidden);
+    return rp_strdup(hidden);
+}
 
 static int is_public(const struct rp_probe *p, const char *text)
 {

@@ -15,6 +15,7 @@ enum {
 };
 
 const char rp_withheld[] = "(withheld)";
+const char rp_credential[] = "<looks like a credential and is not recorded>";
 
 /* Parts of a setting's name, in any case, after which no value is kept. */
 static const char *const secret_words[] = {"TOKEN", "SECRET",     "PASSW",    "_PASS",  "_PWD",    "_PW",
@@ -271,15 +272,4 @@ int rp_is_secret(const char *name, const char *text)
     RP_FREE char *plain = rp_percent_decoded(text, strlen(text));
     return HOLDS(name, secret_words) || HOLDS(text, mentions) || (plain && HOLDS(plain, mentions)) ||
            rp_is_secret_name(text);
-}
-
-char *rp_public_name(const struct rp_probe *p, const char *key, const char *name)
-{
-    char hidden[RP_HIDDEN];
-    if (rp_is_secret_name(name))
-        return rp_strdup(rp_withheld);
-    if (p->opts->identify || !rp_is_identity(name))
-        return rp_strdup(name);
-    rp_hide(p, key, name, hidden);
-    return rp_strdup(hidden);
 }

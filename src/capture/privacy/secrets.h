@@ -33,6 +33,7 @@ int rp_is_identity(const char *text);
 /* Does a directory of this name ("home") contain directories of persons? */
 int rp_is_persons_directory(const char *name, size_t n);
 
+/* Filtering a text again leaves these unchanged. */
 extern const char rp_credential[]; /* replaces a setting; rp_put_variable() makes it a denied value */
 extern const char rp_withheld[];   /* replaces a name */
 /* A name: itself, hidden as the value `key` of the probe at hand, or rp_withheld. */

@@ -4,7 +4,7 @@
  * Flow:    environ(7), or /proc/self/environ of another root -> NAME=value, each with its NUL -> {"state", "value",
  *          "source"}.
  * Owner:   texts are borrowed from the struct rp_text.
- * Extend:  an allowed name is a row in environment.c, or in jobs.c when a launcher sets it; secrets.h recognises
+ * Extend:  an allowed name is a row in environ.c, or in job_variables.c when a launcher sets it; secrets.h recognises
  *          credentials.
  */
 #pragma once
@@ -17,10 +17,8 @@ const char *rp_environ_get(const struct rp_text *t, const char *name);  /* NULL:
 /* value: as the text has it */
 void rp_put_variable(json_t *obj, const char *field, const char *value, const char *source);
 
-/* May `name` be read, and is its value hidden whatever it is? */
+/* May a variable be read, and is its value hidden whatever it is? */
 enum rp_variable { RP_VARIABLE_NO, RP_VARIABLE_CLEAR, RP_VARIABLE_HIDDEN };
-enum rp_variable rp_environment_allows(const char *name, size_t n);
-/* The value of a variable whose name ends like those of numbers ("OMP_NUM_THREADS") is none, and no word such as "auto"
- * either. */
-int rp_environment_is_odd(const char *name, const char *value);
-enum rp_variable rp_jobs_allow(const char *name, size_t n);
+enum rp_variable rp_environment_allows(const char *name, size_t n); /* of one that no launcher sets */
+
+extern const char rp_too_long[]; /* replaces a value; rp_put_variable() makes it an error */
