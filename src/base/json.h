@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/number_text.h"
 
 #include <jansson.h>
 
@@ -27,8 +28,6 @@ json_t *rp_json_parse_most(const char *data, size_t size, int64_t values, const 
  * the shortest reals. */
 json_t *rp_json_parse_own(const char *data, size_t size, int64_t values, int *own, const char *what,
                           struct rp_err *err) rp_must_check;
-/* json_own.c: the document where the text is what rp_json_write() makes of it and within those limits; else NULL. */
-json_t *rp_json_read_own(const char *data, size_t size, int64_t values);
 /* Sorted keys, two-space indent, the shortest reals that are the same numbers, "\n" at the end: equal documents are
  * equal bytes. */
 void rp_json_write(struct rp_buf *out, const json_t *j);
@@ -36,10 +35,6 @@ void rp_json_write_ascii(struct rp_buf *out, const json_t *j); /* other characte
 /* compact, one line, reals with 17 digits, "\n": JSON lines */
 void rp_json_write_line(struct rp_buf *out, const json_t *j);
 void rp_json_write_plain(struct rp_buf *out, const json_t *j); /* the same without "\n"; a string as it is */
-
-/* The shortest text that is the same number, in jansson's form: "0.95", "1.0", "1e-7". */
-#define RP_JSON_REAL 40
-char *rp_json_real_text(char out[RP_JSON_REAL], double x);
 
 /* obj.key must exist and have that type; `what` names the document. */
 int rp_json_str(const json_t *obj, const char *key, const char **out, const char *what,
@@ -54,12 +49,3 @@ json_t *rp_json_arr(const json_t *obj, const char *key, const char *what, struct
 const json_t *rp_json_at(const json_t *j, const char *path);
 const char *rp_json_text_at(const json_t *j, const char *path);  /* "" if the value is absent or not a string */
 long long rp_json_integer_at(const json_t *j, const char *path); /* 0 if it is absent or not an integer */
-
-/* floats travel as C hex floats ("0x1.8p+1"), exact: */
-void rp_float_hex(char out[32], float x); /* "nan", "inf", "-inf" for those */
-int rp_float_unhex(float *out, const char *text); /* 0 or -1 */
-/* The same of a finite float in exactly the form that rp_float_hex() gives it; -1: another text. */
-int rp_float_unhex_own(float *out, const char *text, size_t size);
-/* The nearest double to the JSON number of `size` bytes, as strtod(), which takes ten times as long. The byte after the
- * number ends it too. */
-double rp_json_real(const char *text, size_t size);

@@ -4,7 +4,10 @@
  * byte, with a search for cycles at every list; that was half the time of `compare`. Here every byte is compared with
  * the only one that may stand there, so that what was read needs no writing.
  */
-#include "base/json.h"
+#include "base/json_own.h"
+
+#include "base/buf.h"
+#include "base/number_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -270,7 +273,8 @@ json_t *rp_json_read_own(const char *data, size_t size, int64_t values)
     json_t *j = read_value(&t);
     const int is_all = j && SKIP(&t, "\n") && t.p == t.end;
     rp_buf_fini(&t.text);
-    if (!is_all)
-        rp_json_decref(&j);
-    return j;
+    if (is_all)
+        return j;
+    json_decref(j);
+    return NULL;
 }
