@@ -188,9 +188,9 @@ int rp_net_exchanged(const struct rp_net *m, struct rp_err *err) rp_must_check; 
 /* For backward(), before rp_net_alive(): it will write no gradient of this layer and of later ones any more. Optional:
  * what was not announced is complete at the end. */
 void rp_net_gradients_ready(struct rp_net *m, int layer);
-/* Looks for overflow in a gradient from which those of all weights follow, of logits or from the stage after: before products
- * over values that are not finite, which take a CPU tens of times as long. Tensor-parallel ranks, of which each has a
- * part, end together: all of them call it. */
+/* Looks for overflow in a gradient from which those of all weights follow, of logits or from the stage after: before
+ * products over values that are not finite, which take a CPU tens of times as long. Tensor-parallel ranks, of which
+ * each has a part, end together: all of them call it. */
 void rp_net_watch_gradient(struct rp_net *m, const rp_stored *gradient, size_t n);
 
 /* -- for declare() -- */

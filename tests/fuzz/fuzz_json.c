@@ -1,6 +1,7 @@
 /* Any bytes as JSON: bounded, read as jansson reads them, and written so that they are read again as the same
  * document. */
 #include "base/json.h"
+#include "base/json_own.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

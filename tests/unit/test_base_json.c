@@ -1,5 +1,6 @@
 /* JSON in and out, and floats that survive the way exactly. */
 #include "base/json.h"
+#include "base/json_own.h"
 #include "tests/unit/tap.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "capture/capture.h"
 #include "capture/privacy/secrets.h"
-#include "capture/privacy/variables.h"
+#include "capture/privacy/job_variables.h"
 #include "launch/job_key.h"
 #include "tests/unit/scratch.h"
 
