@@ -116,6 +116,8 @@ __attribute__((unused)) static void tap_said(const char *text)
         n = hex ? hex : 1;
         if (hex == 4 && tap_is_now(text))
             fputs("NOW", tap_words), n = 20;
+        else if (hex >= 16 && strncmp(text + hex, "...", 3) == 0) /* of a digest, also if it has no letter */
+            fputs("DIGEST", tap_words);
         else if (hex >= 10 && strspn(text, "0123456789") == hex)
             fputs("N", tap_words);
         else if (strncmp(text, sized, strlen(sized)) == 0 && strspn(text + strlen(sized), "0123456789"))
