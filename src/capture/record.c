@@ -262,8 +262,8 @@ struct rp_recorder *rp_record_new(const char *dir, int root, const char *salt, c
     r->seen = json_object();
     r->names = json_array();
     r->renamed = json_object();
-    r->live = json_pack("{s:s, s:s, s:s, s:{}, s:{}}", "schema", RP_RECORD_SCHEMA, "salt", salt, "captured_at", when, "states",
-                        "answers");
+    r->live = json_pack("{s:s, s:s, s:s, s:{}, s:{}}", "schema", RP_RECORD_SCHEMA, "salt", salt, "captured_at", when,
+                        "states", "answers");
     return r;
 }
 

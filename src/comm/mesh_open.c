@@ -440,8 +440,8 @@ struct rp_comm *rp_mesh_open(const struct rp_mesh_opts *o, struct rp_err *err)
     m->world = o->layout.data * o->layout.tensor * o->layout.pipeline;
     pthread_mutex_init(&m->lock, NULL);
     copy_options(m, o);
-    m->comm = (struct rp_comm){.op = &rp_mesh_ops, .lost = -1, .transport = "sockets", .host = m->host, .waiting = o->waiting,
-                               .waiting_arg = o->waiting_arg};
+    m->comm = (struct rp_comm){.op = &rp_mesh_ops, .lost = -1, .transport = "sockets", .host = m->host,
+                               .waiting = o->waiting, .waiting_arg = o->waiting_arg};
     rp_comm_set_coords(&m->comm, o->rank, o->layout);
     rp_mesh_memory(&memory, o->layout, m->host, o->rank, o->sparse);
     m->spin = ranks_here(m) <= (int)sysconf(_SC_NPROCESSORS_ONLN);

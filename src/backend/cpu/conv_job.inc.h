@@ -17,9 +17,9 @@
  * of pixels outside the image, unless a weight is infinite or NaN: where it saves enough, the grid is cut into regions
  * whose pixels have the same taps inside.
  *
- * Here: the job of a call. conv.inc.h has its plan and tasks, conv_regions.inc.h divides the grid, conv_pack.inc.h packs
- * weights, conv_gather.inc.h gathers strips, conv_runs.inc.h has those that need not be gathered. The weight gradient is
- * in conv_weights.inc.h. */
+ * Here: the job of a call. conv.inc.h has its plan and tasks, conv_regions.inc.h divides the grid, conv_pack.inc.h
+ * packs weights, conv_gather.inc.h gathers strips, conv_runs.inc.h has those that need not be gathered. The weight
+ * gradient is in conv_weights.inc.h. */
 
 #include "backend/cpu/gemm.h"
 
