@@ -289,35 +289,31 @@ static int file_exists(const char *dir, const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* The same model in another form, which is not read: how to make this one of it. */
-static int refuse_without_weights(const char *dir, struct rp_err *err)
+/* The weights of a directory: one file or the index of several, safetensors first, as in transformers. */
+static int open_weights(struct rp_st *st, const char *dir, struct rp_err *err)
 {
-    const int is_pickled =
-        file_exists(dir, "pytorch_model.bin") || file_exists(dir, "pytorch_model.bin" RP_CHECKPOINT_INDEX);
-    return rp_fail(
-        err, RP_IO, "'%s' has no %s%s", dir, RP_CHECKPOINT_WEIGHTS,
-        is_pickled
-            ? ", only pytorch_model.bin: transformers' from_pretrained() and save_pretrained() make the former of it"
-            : "");
+    static const char *const files[] = {RP_CHECKPOINT_WEIGHTS, RP_CHECKPOINT_WEIGHTS RP_CHECKPOINT_INDEX,
+                                        "pytorch_model.bin", "pytorch_model.bin" RP_CHECKPOINT_INDEX};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        RP_FREE char *path = rp_asprintf("%s/%s", dir, files[i]);
+        if (file_exists(dir, files[i]))
+            return i % 2 ? rp_st_open_index(st, path, err) : rp_st_open(st, path, err);
+    }
+    return rp_fail(err, RP_IO, "'%s' has no %s and no pytorch_model.bin", dir, RP_CHECKPOINT_WEIGHTS);
 }
 
 static int open_directory(struct rp_checkpoint *c, const char *dir, const struct rp_recipe *r, struct rp_err *err)
 {
-    RP_FREE char *weights = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_WEIGHTS),
-                 *config = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_CONFIG);
+    RP_FREE char *config = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_CONFIG);
     RP_FREE char *optimizer = rp_asprintf("%s/%s", dir, RP_CHECKPOINT_OPTIMIZER);
-    RP_FREE char *index = rp_asprintf("%s" RP_CHECKPOINT_INDEX, weights);
-    const int is_whole = file_exists(dir, RP_CHECKPOINT_WEIGHTS); /* first, as in transformers */
-    if (!is_whole && !file_exists(dir, RP_CHECKPOINT_WEIGHTS RP_CHECKPOINT_INDEX))
-        return refuse_without_weights(dir, err);
+    if (open_weights(&c->weights, dir, err) < 0)
+        return -1;
     if (file_exists(dir, RP_CHECKPOINT_CONFIG)) {
         c->ignored = json_array();
         c->unknown = json_array();
         if (rp_public_config_check(config, r, c->ignored, c->unknown, err) < 0)
             return -1;
     }
-    if ((is_whole ? rp_st_open(&c->weights, weights, err) : rp_st_open_index(&c->weights, index, err)) < 0)
-        return -1;
     return file_exists(dir, RP_CHECKPOINT_OPTIMIZER) ? rp_st_open(&c->optimizer, optimizer, err) : 0;
 }
 

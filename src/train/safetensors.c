@@ -4,9 +4,11 @@
 #include "base/foreign.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "train/torch_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +112,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct rp_st_tensor *)a)->name, ((const struct rp_st_tensor *)b)->name);
 }
 
-static int entries_of(struct rp_st *st, uint64_t data_bytes, struct rp_err *err)
+/* shared: tensors may have bytes in common, and there are others between them. */
+static int entries_of(struct rp_st *st, uint64_t data_bytes, bool shared, struct rp_err *err)
 {
     const char *name;
     json_t *j;
@@ -127,14 +130,14 @@ static int entries_of(struct rp_st *st, uint64_t data_bytes, struct rp_err *err)
     }
     qsort(st->t, (size_t)st->n, sizeof *st->t, by_offset);
     uint64_t at = 0;
-    for (int i = 0; i < st->n; i++) {
+    for (int i = 0; i < st->n && !shared; i++) {
         if (st->t[i].begin != at)
             return fail_tensor(
                 st, st->t[i].name,
                 st->t[i].begin < at ? "its data overlaps another tensor" : "there is a hole before its data", err);
         at = st->t[i].end;
     }
-    if (at != data_bytes)
+    if (at != data_bytes && !shared)
         return rp_fail(err, RP_MALFORMED, "'%s': %llu bytes follow the last tensor", st->path,
                        (unsigned long long)(data_bytes - at));
     qsort(st->t, (size_t)st->n, sizeof *st->t, by_name);
@@ -146,13 +149,11 @@ static int entries_of(struct rp_st *st, uint64_t data_bytes, struct rp_err *err)
 static int refuse_other_tool(const char *path, const unsigned char *word, struct rp_err *err)
 {
     const unsigned char llmc[] = {0xc6, 0xd7, 0x34, 0x01}; /* 20240326 */
-    const int is_zip = memcmp(word, "PK\3\4", 4) == 0, is_pickle = word[0] == 0x80 && word[1] >= 2 && word[1] <= 5;
-    if (is_zip || is_pickle)
+    if (word[0] == 0x80 && word[1] >= 2 && word[1] <= 5)
         return rp_fail(err, RP_MALFORMED,
-                       "'%s' is a file of torch.save (a %s): make a safetensors file of it: python3 -c \"import torch, "
-                       "safetensors.torch as s; s.save_file({k: v.clone().contiguous() for k, v in torch.load('FILE', "
-                       "'cpu').items()}, 'NEW.safetensors')\"",
-                       path, is_zip ? "zip" : "pickle");
+                       "'%s' is a file of torch.save in the form of before PyTorch 1.6: write it again: python3 -c "
+                       "\"import torch; torch.save(torch.load('FILE', 'cpu'), 'NEW.pth')\"",
+                       path);
     if (memcmp(word, llmc, 4) == 0)
         return rp_fail(err, RP_MALFORMED,
                        "'%s' is a checkpoint of llm.c: make a directory of transformers of it with llm.c's "
@@ -181,6 +182,10 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
     const char *kind = rp_foreign_kind_fd(st->fd);
     if (kind)
         return rp_fail(err, RP_MALFORMED, "'%s' %s", path, kind);
+    if (rp_is_torch_file(word)) {
+        st->header = rp_torch_header(st->fd, (uint64_t)s.st_size, path, err);
+        return st->header ? entries_of(st, (uint64_t)s.st_size, true, err) : -1;
+    }
     for (int i = 7; i >= 0; i--)
         length = length << 8 | word[i];
     if (length > RP_ST_HEADER_MAX && refuse_other_tool(path, word, err) < 0)
@@ -199,7 +204,7 @@ static int open_file(struct rp_st *st, const char *path, struct rp_err *err)
     if (!json_is_object(st->header))
         return rp_fail(err, RP_MALFORMED, "'%s': the header is not a JSON object", path);
     st->data = 8 + length;
-    return entries_of(st, (uint64_t)s.st_size - st->data, err);
+    return entries_of(st, (uint64_t)s.st_size - st->data, false, err);
 }
 
 int rp_st_open(struct rp_st *st, const char *path, struct rp_err *err)

@@ -45,6 +45,7 @@ struct rp_st {
     int shards;
 };
 
+/* A safetensors file, or one of torch.save (torch_file.h). */
 int rp_st_open(struct rp_st *st, const char *path, struct rp_err *err) rp_must_check;
 /* The files that NAME.safetensors.index.json lists, as save_pretrained writes large models, as one:
  * {"weight_map": {"TENSOR": "FILE"}}. */

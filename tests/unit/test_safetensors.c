@@ -46,6 +46,106 @@ TEST(good_headers)
     }
 }
 
+/* -- files of torch.save -- */
+
+#define TORCH "tests/vectors/torch/"
+
+static void check_elements(const struct rp_st *st, const char *name, const char *dtype, const float *want, int n)
+{
+    const struct rp_st_tensor *t = rp_st_find(st, name);
+    struct rp_err err = {0};
+    float x[6];
+    if (!CHECK(t && strcmp(t->dtype, dtype) == 0 && rp_st_read_floats(st, t, 0, x, (size_t)n, &err) == 0, "%s: %s",
+               name, err.msg))
+        return;
+    CHECK(memcmp(x, want, (size_t)n * sizeof *x) == 0, "%s: %g", name, (double)x[0]);
+}
+
+TEST(state_dicts_of_torch_are_read)
+{
+    static const char *const files[] = {TORCH "state_dict.pth", TORCH "nested.pth", TORCH "protocol_4.pth"};
+    static const float w[] = {0, 0.25f, 0.5f, 0.75f, 1, 1.25f}, b[] = {1.5f, -2}, h[] = {0.5f}, p[] = {1, 1};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct rp_err err = {0};
+        struct rp_st st;
+        if (!CHECK(rp_st_open(&st, files[i], &err) == 0 && st.n == 7, "%s: %s", files[i], err.msg))
+            continue;
+        check_elements(&st, "a.weight", "F32", w, 6);
+        check_elements(&st, "tied", "F32", w, 6);
+        check_elements(&st, "row", "F32", w + 3, 3);
+        check_elements(&st, "p", "F32", p, 2);
+        check_elements(&st, "b", "BF16", b, 2);
+        check_elements(&st, "h", "F16", h, 1);
+        const struct rp_st_tensor *n = rp_st_find(&st, "n");
+        int64_t seven = 0;
+        CHECK(n && n->dims == 0 && rp_st_read(&st, n, 0, &seven, sizeof seven, &err) == 0 && seven == 7, "%s", err.msg);
+        rp_st_close(&st);
+    }
+}
+
+static void expect_refusal(const char *path, const char *part)
+{
+    struct rp_err err = {0};
+    struct rp_st st;
+    CHECK(rp_st_open(&st, path, &err) < 0 && err.code == RP_MALFORMED && strstr(err.msg, part), "%s: %s", part,
+          err.msg);
+    rp_st_close(&st);
+}
+
+#define CODE(text) text, sizeof(text) - 1
+
+/* Pickles in the place of the one of a file, filled with instructions that end it. */
+TEST(hostile_pickles)
+{
+    static const struct {
+        const char *code;
+        size_t size;
+        const char *part;
+    } cases[] = {
+        {CODE("cos\nsystem\n(X\4\0\0\0true" "tR."), "no dictionary of tensors"}, /* nothing is called */
+        {CODE("cos\nsystem\ni."), "no instruction"},
+        {CODE("}q\0X\1\0\0\0ah\0s."), "no dictionary of tensors"}, /* in itself */
+        {CODE("]q\0]q\1h\0ah\1h\1e."), "fills nothing"},
+        {CODE("]q\0h\0ah\0](h\0h\0e."), "no dictionary of tensors"},
+        {CODE("X\xff\xff\xff\x7f"), "ends in a text"},
+        {CODE("j\0\0\0\x7f."), "not kept"},
+        {CODE("r\0\0\0\x7f."), "keeps nothing"},
+        {CODE("N(R."), "calls nothing"},
+        {CODE("t."), "lists what is not there"},
+        {CODE("}X\1\0\0\0a}X\14\0\0\0data_offsets](K\1M\xff\xff" "es" "s."), "tensor 'a'"}, /* without a type */
+    };
+    RP_BUF file = {0};
+    struct rp_err err;
+    CHECK(rp_read_file(&file, TORCH "state_dict.pth", 1 << 20, &err) == 0, "%s", err.msg);
+    char *at = memmem(file.data, file.size, "\x80\2ccollections", 14);
+    const size_t room = 571; /* bytes of its pickle */
+    for (size_t i = 0; at && i < sizeof cases / sizeof *cases; i++) {
+        RP_BUF bent = {0};
+        rp_buf_add(&bent, file.data, file.size);
+        char *code = bent.data + (at - file.data);
+        memset(code, '.', room);
+        memcpy(code, cases[i].code, cases[i].size);
+        CHECK(rp_write_file(scratch("bent"), bent.data, bent.size, 0600, &err) == 0, "%s", err.msg);
+        expect_refusal(scratch("bent"), cases[i].part);
+    }
+    CHECK(at != NULL, "no pickle");
+}
+
+TEST(files_of_torch_that_are_not_read_are_named)
+{
+    RP_BUF file = {0};
+    struct rp_err err;
+    expect_refusal(TORCH "legacy.pth", "before PyTorch 1.6");
+    expect_refusal(TORCH "strided.pth", "not contiguous");
+    CHECK(rp_read_file(&file, TORCH "state_dict.pth", 1 << 20, &err) == 0, "%s", err.msg);
+    for (size_t cut = 1; cut < file.size; cut = cut * 2 + 5) {
+        CHECK(rp_write_file(scratch("cut"), file.data, file.size - cut, 0600, &err) == 0, "%s", err.msg);
+        struct rp_st st;
+        CHECK(rp_st_open(&st, scratch("cut"), &err) < 0, "%zu bytes fewer", cut);
+        rp_st_close(&st);
+    }
+}
+
 TEST(hostile_headers)
 {
     static const char *const bad[] = {
