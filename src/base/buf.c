@@ -9,8 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void out_of_memory(size_t size) __attribute__((noreturn));
-static void out_of_memory(size_t size)
+void rp_out_of_memory(size_t size)
 {
     fprintf(stderr, "repro: out of memory: %zu bytes could not be allocated\n", size);
     _Exit(rp_exit_status(RP_UNAVAILABLE));
@@ -20,7 +19,7 @@ void *rp_alloc(size_t size)
 {
     void *p = calloc(1, size ? size : 1);
     if (!p)
-        out_of_memory(size);
+        rp_out_of_memory(size);
     return p;
 }
 
@@ -28,7 +27,7 @@ void *rp_realloc(void *p, size_t size)
 {
     void *q = realloc(p, size ? size : 1);
     if (!q)
-        out_of_memory(size);
+        rp_out_of_memory(size);
     return q;
 }
 
@@ -94,7 +93,7 @@ void rp_buf_fini(struct rp_buf *b)
 static void reserve(struct rp_buf *b, size_t more)
 {
     if (more >= SIZE_MAX / 2 - b->size)
-        out_of_memory(more);
+        rp_out_of_memory(more);
     size_t need = b->size + more + 1;
     if (need <= b->cap)
         return;

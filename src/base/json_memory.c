@@ -1,5 +1,6 @@
 #include "base/json_memory.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <jansson.h>
@@ -36,9 +37,9 @@ static struct json_block *cut_block(size_t size)
 {
     if (here.left < size) {
         here.at = malloc(CHUNK);
-        here.left = here.at ? CHUNK : 0;
         if (!here.at)
-            return NULL;
+            rp_out_of_memory(CHUNK);
+        here.left = CHUNK;
     }
     struct json_block *b = (void *)here.at;
     here.at += size;
@@ -58,7 +59,7 @@ void *rp_json_block(size_t size)
     } else
         b = cut_block(sizeof *b + list * STEP);
     if (!b)
-        return NULL;
+        rp_out_of_memory(size);
     b->mark = mark_of(b);
     b->list = list;
     return b + 1;

@@ -8,6 +8,9 @@
  *          json_dumpb(). A thread keeps what it freed for its own next documents. A block may be freed by another
  *          thread.
  *
+ * Without memory the program ends, as in rp_alloc(): jansson takes a failed allocation for text that is not JSON, and
+ * what builds a document leaves a value out, so that an honest bundle failed its verification.
+ *
  * Each block has a mark in front of it that cannot be guessed: freeing a block twice, freeing one that was never
  * allocated, and an overflow of the block before it are detected and end the program.
  */
@@ -16,5 +19,5 @@
 #include <stddef.h>
 
 void rp_json_memory(void);
-void *rp_json_block(size_t size); /* as malloc() */
+void *rp_json_block(size_t size); /* as malloc(), but never NULL */
 void rp_json_block_free(void *p); /* as free() */

@@ -126,7 +126,10 @@ static int c_pattern(struct rp_schema *s, struct node *n, const json_t *arg, str
         return 0;
     }
     regex_t *re = rp_alloc(sizeof *re);
-    if (!pattern || regcomp(re, pattern, REG_EXTENDED | REG_NOSUB) != 0) {
+    const int why = pattern ? regcomp(re, pattern, REG_EXTENDED | REG_NOSUB) : REG_BADPAT;
+    if (why == REG_ESPACE)
+        rp_out_of_memory(strlen(pattern));
+    if (why) {
         free(re);
         return rp_fail(err, RP_BUG, "schema: '%s' is not an extended regular expression", pattern ? pattern : "");
     }
@@ -308,8 +311,10 @@ static int k_items(struct schema_walk *w, const struct node *n, const json_t *v)
 static int k_pattern(struct schema_walk *w, const struct node *n, const json_t *v)
 {
     const char *text = json_string_value(v);
-    int matches = !text || (n->is ? n->is(text) : regexec(n->re, text, 0, NULL, 0) == 0);
-    return matches ? 0 : fail_walk(w, "does not match %s", json_string_value(n->arg[PATTERN]));
+    const int found = !text ? 0 : n->is ? !n->is(text) : regexec(n->re, text, 0, NULL, 0);
+    if (found == REG_ESPACE) /* which says nothing about the text */
+        rp_out_of_memory(strlen(text));
+    return !found ? 0 : fail_walk(w, "does not match %s", json_string_value(n->arg[PATTERN]));
 }
 
 static int k_any_of(struct schema_walk *w, const struct node *n, const json_t *v)
