@@ -247,6 +247,9 @@ static void gpu_throttling(const struct rp_verify_state *s, int rank, struct rp_
         rp_answer(a, 0, "%sunknown: no device sample has it", who);
         return;
     }
+    if (is->throttle_samples < is->timed)
+        rp_answer(a, 0, "%sunknown: %" PRId64 " of %" PRId64 " device samples lack it", who,
+                  is->timed - is->throttle_samples, is->timed);
     if (rp_run_lacks_samples(&s->run, rank))
         rp_answer(a, 0, "%sunknown: too few device samples (%" PRId64 ")", who, is->timed);
     for (int64_t i = 0; i < is->throttle_n; i++)
