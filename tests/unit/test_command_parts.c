@@ -135,6 +135,24 @@ TEST(samples_that_no_gpu_can_have_are_seen)
     expect_forged(&c, "samples every 10 ms", RP_CHECK_telemetry, 5);
 }
 
+/* Verify says on what a command ran by its captures alone. */
+TEST(processor_that_a_capture_names_as_a_gpu_fails_a_command)
+{
+    static const char *const names[] = {"NVIDIA H200", "AMD EPYC with NVIDIA H100 80GB HBM3",
+                                        "NVIDI\xd0\x90 \xd0\x9d" "200"}; /* Cyrillic */
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        COMMAND(c);
+        fx_capture_both(&c.x, "cpu", "model_name", json_string(names[i]));
+        expect_forged(&c, names[i], RP_CHECK_environment, 5);
+    }
+    COMMAND(c);
+    with_devices(&c);
+    fx_capture_both(&c.x, "gpu", "count", json_integer(2));
+    expect_telemetry(&c, RP_CHECK_PASSED);
+    fx_capture_both(&c.x, "gpu", "count", json_integer(64));
+    expect_forged(&c, "64 GPUs, of which 2 are listed", RP_CHECK_environment, 5);
+}
+
 /* ---- several processes ---- */
 
 /* Process 1 began 0.1 s later, on the same node. */

@@ -217,6 +217,35 @@ static int check_planned(const struct rp_verify_state *s, struct rp_err *err)
     return 0;
 }
 
+/* As many GPUs as were counted: verify and reports show the number and the name of the first. */
+static int check_count(const json_t *capture, struct rp_err *err)
+{
+    const json_t *listed = rp_group(capture, "probes.gpu.devices");
+    double count;
+    if (!listed || rp_known_number(capture, "probes.gpu.count", &count) < 0 ||
+        count == (double)json_object_size(listed))
+        return 0;
+    return rp_fail(err, RP_MISMATCH, "a capture counts %.0f GPUs and lists %zu", count, json_object_size(listed));
+}
+
+/* Of a command no rank has a device: what it ran on is what the captures name. */
+static int check_names(const json_t *capture, struct rp_err *err)
+{
+    char safe[72];
+    const char *number, *cpu = rp_text_or_empty(rp_known_text(capture, "probes.cpu.model_name"));
+    json_t *gpu;
+    if (rp_verify_name_is_foreign(cpu) || rp_verify_gpu_name(cpu))
+        return rp_fail(err, RP_MISMATCH, "the capture names the CPU '%s', as no processor is named",
+                       rp_excerpt(safe, cpu));
+    json_object_foreach((json_t *)rp_group(capture, "probes.gpu.devices"), number, gpu) {
+        const char *name = rp_text_or_empty(rp_known_text(gpu, "name"));
+        if (rp_verify_name_is_foreign(name))
+            return rp_fail(err, RP_MISMATCH, "the capture names a GPU '%s', with characters that no device reports",
+                           rp_excerpt(safe, name));
+    }
+    return 0;
+}
+
 /* Every capture has the values of every other, and processes of another build are refused when they join. */
 static int check_captures(const struct rp_verify_state *s, struct rp_err *err)
 {
@@ -224,7 +253,8 @@ static int check_captures(const struct rp_verify_state *s, struct rp_err *err)
         const json_t *before = s->run.node[i].before, *after = s->run.node[i].after;
         if ((before && check_leaves(before, RP_OF_NODE(i, ".before.json"), err) < 0) ||
             (after && check_leaves(after, RP_OF_NODE(i, ".after.json"), err) < 0) ||
-            (before && check_program(s, before, err) < 0))
+            (before && (check_program(s, before, err) < 0 || check_count(before, err) < 0)) ||
+            (before && s->run.doc->command && check_names(before, err) < 0))
             return fail_node(s, i, err);
     }
     return 0;
