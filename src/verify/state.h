@@ -24,6 +24,13 @@ struct rp_verify_other {
 
 struct rp_verify_derived;
 
+/* Power over a window, by the samples that have it. Energy is their mean times the window. */
+struct rp_power_seen {
+    double mean, integrated; /* W, of the samples and by the trapezoid rule between them; 0: no sample has it */
+    double gap_s, window_s;  /* the longest part of the window without one */
+    double period_s;         /* between two samples, as they were kept */
+};
+
 struct rp_verify_state {
     const char *path;
     const struct rp_verify_opts *o;
@@ -35,6 +42,8 @@ struct rp_verify_state {
     json_t *statement;            /* statement */
     struct rp_run run;            /* schema; its telemetry: the first check of derived values */
     struct rp_verify_derived *derived;           /* run.json, derived again */
+    struct rp_power_seen power;                  /* with it: of the slowest rank */
+    char power_doubt[160];                       /* why the energy of a rank does not follow from its power; "" */
     struct rp_verify_other *original, *baseline; /* agreement, scaling; NULL: not given */
 };
 
@@ -103,6 +112,9 @@ void rp_verify_derived_free(struct rp_verify_derived *d);
 int rp_verify_starts_from_file(const struct rp_verify_state *s); /* from parameters that are not in the bundle */
 /* Telemetry of every rank into the figures; that of the slowest is kept in s->run. */
 int rp_verify_read_telemetry(struct rp_verify_state *s, struct rp_figures *f, struct rp_err *err) rp_must_check;
+struct rp_power_seen rp_verify_power(const struct rp_telemetry *is, int64_t from_ns, int64_t to_ns);
+/* Why such a power is not that of the whole window; "": it may be. */
+const char *rp_verify_power_doubt(char text[120], const struct rp_power_seen *p);
 /* The same of every device of a command; that of the first is kept in s->run. */
 int rp_verify_read_devices(struct rp_verify_state *s, struct rp_command_figures *f, struct rp_err *err) rp_must_check;
 /* ---- physics/check_command.c: the checks `time` and `telemetry` of a command ---- */

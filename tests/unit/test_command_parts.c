@@ -133,6 +133,11 @@ TEST(samples_that_no_gpu_can_have_are_seen)
     for (int k = 0; k < 10; k++)
         rp_buf_printf(&c.samples[0], "{\"n\":%d,\"ns\":%lld,\"throttle\":[]}\n", k, START_NS + 10000000ll * k);
     expect_forged(&c, "samples every 10 ms", RP_CHECK_telemetry, 5);
+    rp_buf_fini(&c.samples[0]);
+    for (int k = 0; k < 15; k++)
+        rp_buf_printf(&c.samples[0], "{\"n\":%d,\"ns\":%lld%s,\"throttle\":[]}\n", k, START_NS + 100000000ll * k,
+                      k < 3 ? ",\"power_mw\":60000" : "");
+    expect_telemetry(&c, RP_CHECK_WARNING); /* the power of an idle beginning */
 }
 
 /* Verify says on what a command ran by its captures alone. */

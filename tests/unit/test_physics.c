@@ -291,6 +291,12 @@ TEST(energy_is_power_times_time)
                       i < 5 ? 200000 : 20000);
     records(&x, 16, 5000000123, 1000, natural);
     computed(&x, RP_CHECK_energy, RP_CHECK_WARNING);
+    rp_buf_fini(&x.telemetry); /* evenly spaced, but only an idle moment has its power */
+    for (int i = 0; i < 18; i++)
+        rp_buf_printf(&x.telemetry, "{\"n\":%d,\"ns\":%lld%s}\n", i, 5000000200ll + 100000100ll * i,
+                      i > 2 && i < 8 ? ",\"power_mw\":60000" : "");
+    computed(&x, RP_CHECK_energy, RP_CHECK_WARNING);
+    accepted(&x); /* a warning decides nothing */
 }
 
 /* In every record, where `was` stands. */

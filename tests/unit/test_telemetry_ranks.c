@@ -142,6 +142,40 @@ TEST(what_the_samples_of_a_rank_show_names_it)
     }
 }
 
+static int state_of(struct fx *x, const char *file, enum rp_check_id id)
+{
+    RP_VERIFICATION v = {0};
+    struct rp_err err = {0};
+    seal_world(x, file);
+    CHECK(verify_it(&v, file, &err) == 0, "%s: %s", file, err.msg);
+    CHECK(v.check[id].state != RP_CHECK_WARNING || strstr(v.check[id].text, "rank 1: "), "%s", v.check[id].text);
+    return v.check[id].state;
+}
+
+/* Rank 1 is not the slowest, whose samples are kept: its own are looked at as they are read. */
+TEST(power_and_throttling_of_a_rank_that_is_not_the_slowest_are_of_its_whole_window)
+{
+    static const char rules[] = "no_throttling: true";
+    FX(x);
+    four_gpus(&x);
+    for (int i = 0; i < 4; i++)
+        sample_rank(&x, i, 5000000200ll + (i > 1 ? LATER : 0), 8, "\"gpu_idle\"");
+    CHECK(state_of(&x, "whole", RP_CHECK_energy) == RP_CHECK_PASSED, "honest");
+    expect_policy("whole", rules, (struct rp_verify_opts){0}, 1);
+    CHECK(x.doc->figures.world.slowest != 1, "rank 1 is the slowest");
+    rp_buf_fini(&x.telemetry_of[1]); /* the reasons of one sample alone */
+    for (int k = 0; k < 8; k++)
+        rp_buf_printf(&x.telemetry_of[1], "{\"n\":%d,\"ns\":%lld,\"power_mw\":250000%s}\n", k,
+                      5000000200ll + k * 100000100ll, k == 4 ? ",\"throttle\":[]" : "");
+    CHECK(state_of(&x, "silent", RP_CHECK_energy) == RP_CHECK_PASSED, "its power is known");
+    expect_policy("silent", rules, (struct rp_verify_opts){0}, 0);
+    rp_buf_fini(&x.telemetry_of[1]); /* most samples in an idle tenth of a second */
+    for (int k = 0; k < 6; k++)
+        rp_buf_printf(&x.telemetry_of[1], "{\"n\":%d,\"ns\":%lld,\"power_mw\":%d,\"throttle\":[]}\n", k,
+                      5000000200ll + (k < 5 ? 140000000ll + 10000000ll * k : 700000000ll), k < 5 ? 30000 : 300000);
+    CHECK(state_of(&x, "uneven", RP_CHECK_energy) == RP_CHECK_WARNING, "the energy of an idle moment");
+}
+
 static void refused_as(struct fx *x, const char *file, int check)
 {
     RP_VERIFICATION v = {0};

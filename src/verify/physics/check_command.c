@@ -13,6 +13,7 @@
 
 #define START_APART_S 10.0 /* processes start at one message; one that is silent for 8 s counts as dead */
 #define SAMPLES_ENOUGH 8   /* a command this long has some, even if the first are late */
+#define SAMPLER_LATE_S 5.0 /* drivers of many GPUs take so long to answer first */
 #define POWER_OVER 1.1     /* a limit holds for the mean over some time */
 
 /* ---- times ---- */
@@ -99,6 +100,17 @@ static int check_times(const struct rp_command_process *p, const struct rp_telem
     return 0;
 }
 
+/* Of the command, from its first sample on: a sampler may start late. */
+static void look_at_power(struct rp_verify_state *s, int device, const struct rp_telemetry *is,
+                          const struct rp_command_process *p)
+{
+    char doubt[120];
+    const int late = seconds_between(p->start_ns, is->sample->ns) < SAMPLER_LATE_S;
+    const struct rp_power_seen seen = rp_verify_power(is, late ? is->sample->ns : p->start_ns, p->end_ns);
+    if (!*s->power_doubt && *rp_verify_power_doubt(doubt, &seen))
+        RP_FORMAT(s->power_doubt, "device %d: %s", device, doubt);
+}
+
 static int read_device(struct rp_verify_state *s, struct rp_command_figures *f, int device, struct rp_err *err)
 {
     const struct rp_command_facts *c = s->run.doc->command;
@@ -114,6 +126,8 @@ static int read_device(struct rp_verify_state *s, struct rp_command_figures *f, 
     const int failed = check_times(p, &parsed, err) < 0;
     if (!failed)
         rp_derive_device(f, device, &parsed, p);
+    if (!failed)
+        look_at_power(s, device, &parsed, p);
     if (!failed && !s->run.telemetry.n)
         s->run.telemetry = parsed;
     else
@@ -223,6 +237,8 @@ int rp_verify_command_telemetry(struct rp_verify_state *s, struct rp_check_resul
             return -1;
         describe_device(strange, s, i);
     }
+    if (!*strange)
+        RP_FORMAT(strange, "%s", s->power_doubt);
     describe_throttling(throttled, s->run.doc->observed);
     if (*strange && rp_facts_complete(s->run.facts))
         return rp_check_warn(result, "%s", strange);

@@ -22,7 +22,6 @@
 #define THREADS_MAX 4096  /* of run.threads; used if neither device nor capture has a number */
 #define DATA_SHEET 1.02   /* data sheets are rounded */
 #define POWER_OVER 1.1    /* a limit holds for the mean over some time */
-#define ENERGY_APART 0.15 /* the mean of unevenly spaced samples is not their integral */
 /* Both limits must be exceeded. Steps of a quiet machine are within a few percent: longer by half is worth a look. Ten
  * median absolute deviations are 6.7 standard deviations of a normal distribution, so that a noisy machine whose steps
  * vary by that much anyway has none. */
@@ -328,28 +327,6 @@ int rp_check_peak(struct rp_verify_state *s, struct rp_check_result *result, str
 
 /* ---- energy ---- */
 
-/* Joules by the trapezoid rule over the samples of the timed window that have a power, and the seconds that they
- * span. */
-static double integrate_power(const struct rp_verify_state *s, double *span)
-{
-    int64_t from, to, last = -1;
-    double sum = 0, power = 0;
-    rp_run_window(&s->run, &from, &to);
-    *span = 0;
-    for (int64_t i = 0; i < s->run.telemetry.n; i++) {
-        const struct rp_device_sample *one = &s->run.telemetry.sample[i];
-        const int64_t ns = one->ns;
-        if (one->power_mw == RP_NO_INTEGER || ns < from || ns > to)
-            continue;
-        double now = (double)one->power_mw / 1e3, step = last < 0 ? 0 : (double)(ns - last) / 1e9;
-        sum += (power + now) / 2 * step;
-        *span += step;
-        power = now;
-        last = ns;
-    }
-    return sum;
-}
-
 /* The highest limit of a captured GPU of the rank's node; 0: unknown. */
 static double power_limit(const struct rp_verify_state *s, int rank)
 {
@@ -367,7 +344,7 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
 {
     const struct rp_figures *f = s->run.figures;
     char who[RP_WHO];
-    double span, mean = 0;
+    double mean = 0;
     for (int i = 0; i < s->run.ranks.ranks; i++) {
         const struct rp_telemetry_figures *t = f->rank[i].telemetry;
         const double own = t && t->power_w ? t->power_w->mean : 0, limit = power_limit(s, i);
@@ -382,11 +359,10 @@ int rp_check_energy(struct rp_verify_state *s, struct rp_check_result *result, s
         return rp_check_not_applicable(result, "none: power%s was not sampled", who);
     if (!f->telemetry || isnan(f->telemetry->energy_j))
         return rp_check_note(result, "unknown: not every device was sampled");
-    const double sum = integrate_power(s, &span), apart = span > 0 ? fabs(sum / span - mean) / mean : 0;
-    result->state = apart > ENERGY_APART ? RP_CHECK_WARNING : RP_CHECK_PASSED;
-    return rp_check_text(result, "%.4g J; mean power%s %.4g W by integration, %.4g W by device samples%s",
-                         f->telemetry->energy_j, who, span > 0 ? sum / span : mean, mean,
-                         apart > ENERGY_APART ? ": unevenly spaced device samples, or sudden changes of power" : "");
+    result->state = *s->power_doubt ? RP_CHECK_WARNING : RP_CHECK_PASSED;
+    return rp_check_text(result, "%.4g J; mean power%s %.4g W by integration, %.4g W by device samples%s%s",
+                         f->telemetry->energy_j, who, s->power.integrated, mean, *s->power_doubt ? "; " : "",
+                         s->power_doubt);
 }
 
 /* ---- outliers ---- */
