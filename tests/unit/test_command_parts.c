@@ -286,4 +286,8 @@ TEST(process_of_another_time_is_seen)
     expect_state_of("sealed", RP_CHECK_time, RP_CHECK_PASSED);
     c.facts->process[1].clock.monotonic_ns = 30000000000;
     expect_forged(&c, "a process of an earlier command", RP_CHECK_time, 5);
+    c.facts->process[1].clock.error_ns = -1; /* a clock that nobody compared contradicts nothing */
+    derive(&c);
+    command_seal(&c, "attacker", "attack");
+    expect_state_of("attack", RP_CHECK_time, RP_CHECK_WARNING);
 }

@@ -44,6 +44,15 @@ static int check_process(const struct rp_verify_state *s, int64_t i, struct rp_e
     return 0;
 }
 
+/* A process whose clock was not compared may be of another day, as its captures may. */
+static int64_t find_unknown_clock(const struct rp_command_facts *c)
+{
+    int64_t i = 0;
+    while (i < c->process_n && (c->process[i].start_ns == RP_NO_INTEGER || c->process[i].clock.error_ns >= 0))
+        i++;
+    return i < c->process_n ? i : -1;
+}
+
 int rp_verify_command_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err)
 {
     const struct rp_command_facts *c = s->run.doc->command;
@@ -70,6 +79,12 @@ int rp_verify_command_time(struct rp_verify_state *s, struct rp_check_result *re
             late + RP_FAST_S, than);
     if (rp_verify_slow_clock(s, result))
         return 0;
+    const int64_t unknown = find_unknown_clock(c);
+    if (unknown >= 0)
+        return rp_check_warn(result,
+                             "the clock of process %" PRId64 " was not compared with that of process 0: that they ran "
+                             "at the same time is the signer's word",
+                             unknown);
     const double rates = rp_command_rates_s(s->run.doc->observed);
     if (rates > 0)
         return rp_check_warn(result,
