@@ -141,11 +141,15 @@ static void set_dropout(struct rp_result *row, const struct rp_facts *f)
 {
     double hidden = json_number_value(rp_facts_setting(f, "model.hidden_dropout_prob")),
            attention = json_number_value(rp_facts_setting(f, "model.attention_probs_dropout_prob"));
-    char text[80];
+    const json_t *embedding = rp_facts_setting(f, "model.embedding_dropout_prob"); /* of GPT */
+    char text[120];
+    size_t n;
     if (hidden == attention)
-        snprintf(text, sizeof text, hidden > 0 ? "%g" : "none", hidden);
+        n = (size_t)snprintf(text, sizeof text, hidden > 0 ? "%g" : "none", hidden);
     else
-        snprintf(text, sizeof text, "%g, attention %g", hidden, attention);
+        n = (size_t)snprintf(text, sizeof text, "%g, attention %g", hidden, attention);
+    if (embedding && json_number_value(embedding) != hidden)
+        snprintf(text + n, sizeof text - n, ", embedding %g", json_number_value(embedding));
     set_text(&row->dropout, text);
 }
 
@@ -169,6 +173,7 @@ static void set_degrees(struct rp_result *row, const struct rp_run *run)
     if (rp_facts_parallel(run->facts) > 1)
         row->micro_batch = run->facts->plan.batch;
     row->vocabulary = number_set(run, "model.padded_vocab_size");
+    row->predictions = number_set(run, "task.max_predictions_per_seq");
     set_json(&row->recomputation, rp_facts_setting(run->facts, "train.recompute"));
     const json_t *apart = rp_facts_setting(run->facts, "task.reset_attention_mask");
     if (json_is_boolean(apart))

@@ -147,6 +147,33 @@ TEST(one_recipe_otherwise)
                 RP_COMPARABLE_WITH_RESERVATIONS);
 }
 
+/* Settings that change the work of a model of the same name and size. */
+TEST(row_of_a_run_has_its_predictions_and_every_dropout)
+{
+    static const struct {
+        const char *recipe;
+        int64_t predictions;
+        const char *dropout;
+    } cases[] = {
+        {"{\"task.max_predictions_per_seq\": {\"value\": 1, \"origin\": \"command line\"}}", 1, "none"},
+        {"{\"model.hidden_dropout_prob\": {\"value\": 0.1}, \"model.attention_probs_dropout_prob\": {\"value\": 0.1}, "
+         "\"model.embedding_dropout_prob\": {\"value\": 0.1}}", -1, "0.1"},
+        {"{\"model.hidden_dropout_prob\": {\"value\": 0.1}, \"model.attention_probs_dropout_prob\": {\"value\": 0}, "
+         "\"model.embedding_dropout_prob\": {\"value\": 0}}", -1, "0.1, attention 0, embedding 0"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rp_rows rows = {0};
+        struct rp_run_documents *d = documents("cpu", 1);
+        RP_JSON *env = capture(NULL);
+        json_decref(d->facts.recipe);
+        d->facts.recipe = json_loads(cases[i].recipe, 0, NULL);
+        const struct rp_result *row = add_run(&rows, d, env);
+        CHECK(row->predictions == cases[i].predictions, "case %zu: %lld", i, (long long)row->predictions);
+        CHECK_STR(row->dropout, cases[i].dropout);
+        rp_rows_fini(&rows);
+    }
+}
+
 /* A probe that is taken out is no machine that is alike. */
 TEST(what_is_left_out_is_not_the_same)
 {
