@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "bundle/bundle.h"
 #include "report/figure.h"
+#include "run/derive.h"
 #include "run/run.h"
 
 #include <inttypes.h>
@@ -78,6 +79,7 @@ static void put_results(struct rp_doc *d, const json_t *run, size_t n)
 static void put_log(struct rp_doc *d, struct rp_run_documents *r)
 {
     const struct rp_log_figures *log = r->observed->log;
+    char given[160];
     if (!r->command->log)
         rp_doc_line(d, "No log was named (--log): the bundle has no figure of speed.");
     else if (!log)
@@ -87,6 +89,8 @@ static void put_log(struct rp_doc *d, struct rp_run_documents *r)
                     r->command->log->format, r->command->log->name);
     else
         put_results(d, rp_run_shown(r), json_array_size(log->result));
+    if (log && log->read && *rp_command_log_given(given, r->command->log))
+        rp_doc_line(d, "The signer's word, not the log's: %s.", given);
 }
 
 static void put_row(struct rp_doc *d, const json_t *run, const char *name, const char *pointer, const char *form,

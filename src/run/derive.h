@@ -34,6 +34,8 @@ const char *rp_command_log_member(char out[RP_MEMBER_NAME], const struct rp_comm
 /* What was kept of that log; NULL: there is none. */
 const struct rp_kept_facts *rp_command_log_kept(const struct rp_command_facts *facts);
 int rp_command_log_reads(const struct rp_log_facts *log, const struct rp_buf *bytes); /* the importer finds a figure */
+/* What the signer chose, and the log does not have: "global_batch=64, images/s, from step 10"; "": nothing. */
+const char *rp_command_log_given(char text[160], const struct rp_log_facts *log);
 /* Bytes that the bundle may have of the output of a process, and of the log. */
 size_t rp_command_output_most(int64_t processes, int is_log);
 /* The longest time that a result of the log says it was measured over, and whether the command was too short for it:

@@ -5,7 +5,9 @@
 #include "base/text.h"
 #include "import/import.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* run.json is a document of 4 MiB and 160,000 values; what a log has beyond this is in the log. */
@@ -121,6 +123,23 @@ int rp_command_log_reads(const struct rp_log_facts *log, const struct rp_buf *by
         rp_import_fini(&im);
     rp_object_fini(&ignored, &rp_type_log_figures);
     return reads;
+}
+
+const char *rp_command_log_given(char text[160], const struct rp_log_facts *log)
+{
+    size_t n = 0;
+    *text = 0;
+    for (int64_t i = 0; i <= log->set_n; i++) {
+        const char *one = i < log->set_n ? log->set[i] : log->unit;
+        if (!one || n + 4 > 160)
+            continue;
+        n += (size_t)snprintf(text + n, 160 - n, "%s%.60s", n ? ", " : "", one);
+    }
+    if (log->first_step != RP_NO_INTEGER && n < 160)
+        n += (size_t)snprintf(text + n, 160 - n, "%sfrom step %" PRId64, n ? ", " : "", log->first_step);
+    if (log->last_step != RP_NO_INTEGER && n < 160)
+        snprintf(text + n, 160 - n, "%sto step %" PRId64, n ? ", " : "", log->last_step);
+    return text;
 }
 
 static int derive_log(struct rp_log_figures *out, const struct rp_log_facts *log, const struct rp_buf *bytes,

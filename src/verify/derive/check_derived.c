@@ -204,12 +204,17 @@ static int check_log(const struct rp_verify_derived *d, const struct rp_run_docu
         return rp_check_note(result, "the command wrote no log '%.100s'", log->name);
     const struct rp_kept_facts *kept = rp_command_log_kept(doc->command);
     const int64_t n = (int64_t)json_array_size(doc->observed->log->result);
-    char lacks[80] = "";
+    char lacks[80] = "", given[160];
     if (kept && kept->dropped)
         RP_FORMAT(lacks, ", which lacks %" PRId64 " of %" PRId64 " bytes in its middle", kept->dropped, kept->bytes);
     if (!doc->observed->log->read)
         return rp_check_note(result, "the importer '%.31s' finds no figure in the log%s: %.300s", log->format, lacks,
                              d->log.msg);
+    /* a batch that the log does not have gives it any speed */
+    if (n && *rp_command_log_given(given, log))
+        return rp_check_note(result,
+                             "%" PRId64 " result%s recomputed from the log%s; the signer's word, not the log's: %s", n,
+                             rp_s(n), lacks, given);
     if (*lacks)
         return rp_check_note(result, "%" PRId64 " result%s recomputed from the log%s", n, rp_s(n), lacks);
     return rp_check_text(result, "%" PRId64 " result%s of the command's own log recomputed by the importer '%.31s'", n,

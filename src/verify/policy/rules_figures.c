@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "capture/value.h"
+#include "run/derive.h"
 #include "verify/levels.h"
 
 #include <inttypes.h>
@@ -144,13 +145,17 @@ void rp_rule_min_throughput(const struct rp_verify_state *s, struct rp_answer *a
     for (int i = 0; i < levels->n; i++)
         timed |= rp_level_find(levels->word[i]) == RP_LEVEL_timed;
     if (s->run.doc->command && !timed) {
+        char given[160] = "";
+        if (s->run.doc->command->log)
+            rp_command_log_given(given, s->run.doc->command->log);
         if (isnan(by_log))
             rp_answer(a, 0, "unknown: the log of the command has not exactly one result");
         else if (strcmp(unit, own) != 0)
             rp_answer(a, 0, "the log of the command is in %.40s", own);
         else
-            rp_answer(a, by_log >= a->rule->rate, "%.6g %s, at least %.6g required; " RP_MEASURED_BY_LOG, by_log, unit,
-                      a->rule->rate);
+            rp_answer(a, by_log >= a->rule->rate, "%.6g %s, at least %.6g required; " RP_MEASURED_BY_LOG "%s%s", by_log,
+                      unit, a->rule->rate, *given ? " with the signer's " : "", given);
+        a->remark = *given != 0;
         return;
     }
     double least = timed ? s->v->timed.rate : isnan(t->interval[0]) ? t->value : t->interval[0];
