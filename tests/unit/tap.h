@@ -116,7 +116,7 @@ __attribute__((unused)) static void tap_said(const char *text)
         n = hex ? hex : 1;
         if (hex == 4 && tap_is_now(text))
             fputs("NOW", tap_words), n = 20;
-        else if (hex >= 16 && strncmp(text + hex, "...", 3) == 0) /* of a digest, also if it has no letter */
+        else if (hex == 16 && strncmp(text + hex, "...", 3) == 0) /* of a digest, also if it has no letter */
             fputs("DIGEST", tap_words);
         else if (hex >= 10 && strspn(text, "0123456789") == hex)
             fputs("N", tap_words);
