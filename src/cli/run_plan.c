@@ -61,7 +61,7 @@ int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err)
     rp_comm_set_coords(&r->place, 0, r->degrees);
     r->device = rp_job_device(&r->recipe);
     if (!r->device.threads && rp_degrees_world(r->degrees) > 1)
-        r->device.threads = rp_world_cpus(&r->place);
+        r->device.threads = rp_world_cpus(rp_run_cpu_sharers(r));
     return rp_train_check_ranks(&r->recipe, &r->place, err);
 }
 

@@ -158,10 +158,15 @@ void rp_run_note_batch(struct rp_run_session *r)
                      batch, r->own_batch, r->recipe.optimizer_learning_rate);
 }
 
+struct rp_cpu_sharers rp_run_cpu_sharers(const struct rp_run_session *r)
+{
+    return r->job_of_many.several ? rp_run_job_cpu_sharers(&r->job_of_many)
+                                  : (struct rp_cpu_sharers){.ranks = rp_degrees_world(r->degrees)};
+}
+
 void rp_run_note_processors(struct rp_run_session *r)
 {
-    int index;
-    const int here = rp_comm_ranks_here(&r->place, &index), cpus = rp_cpu_count("/");
+    const int here = rp_run_cpu_sharers(r).ranks, cpus = rp_cpu_count("/");
     if (r->backend->separate_memory)
         return;
     if (here > cpus)

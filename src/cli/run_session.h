@@ -99,6 +99,7 @@ int rp_run_load_recipe(struct rp_run_session *r, struct rp_err *err) rp_must_che
 /* Notes, once the run is planned: a batch that changes under a fixed learning rate; more threads than processors. */
 void rp_run_note_batch(struct rp_run_session *r);
 void rp_run_note_processors(struct rp_run_session *r);
+struct rp_cpu_sharers rp_run_cpu_sharers(const struct rp_run_session *r); /* of rank 0 */
 /* Shortest and longest time of all steps; -1: unknown, as on a GPU and in mixed precision. */
 int rp_run_estimate(double seconds[2], const struct rp_run_session *r);
 #define RP_TIME_TEXT 64

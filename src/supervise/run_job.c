@@ -108,8 +108,9 @@ int rp_run_job_join(struct rp_run_job *j, const struct rp_joining_opts *o, const
 {
     char program[RP_SHA256_HEX];
     program_digest(program);
+    RP_FREE char *cpus = rp_world_cpu_list();
     RP_JSON *facts = facts_of(what, program),
-            *about = json_pack("{s:s, s:s*}", "program", program, "backend", what->backend);
+            *about = json_pack("{s:s, s:s*, s:s*}", "program", program, "backend", what->backend, "cpus", cpus);
     json_object_update(about, (json_t *)what->about);
     if (rp_joining_open(&j->joining, o, j->ranks, facts, about, progress, err) < 0)
         return -1;
@@ -176,6 +177,15 @@ int *rp_run_job_rank_hosts(const struct rp_run_job *j)
         for (int k = 0; k < all->member[i].ranks; k++)
             host[all->member[i].first_rank + k] = all->member[i].host;
     return host;
+}
+
+struct rp_cpu_sharers rp_run_job_cpu_sharers(const struct rp_run_job *j)
+{
+    const struct rp_join *all = &j->joining.join;
+    struct rp_cpu_sharers s = {0};
+    for (int i = 0; i < all->members; i++)
+        s.ranks += rp_job_member_cpu_set(all, i) == 0 ? all->member[i].ranks : 0;
+    return s;
 }
 
 int rp_run_job_gpus(const struct rp_run_job *j)

@@ -15,6 +15,7 @@
 #include "supervise/joining.h"
 #include "worker/group.h"
 #include "worker/job.h"
+#include "worker/rank.h"
 
 #include <pthread.h>
 
@@ -57,6 +58,8 @@ int rp_run_job_take_captures(struct rp_run_job *j, json_t **document, struct rp_
 /* [world] the host of each rank; the caller frees it. */
 int *rp_run_job_rank_hosts(const struct rp_run_job *j);
 int rp_run_job_gpus(const struct rp_run_job *j); /* ranks on GPUs */
+/* Of rank 0, once the processes have joined. */
+struct rp_cpu_sharers rp_run_job_cpu_sharers(const struct rp_run_job *j);
 /* reason NULL: the run was sealed. */
 void rp_run_job_end(struct rp_run_job *j, const struct rp_err *reason);
 

@@ -51,6 +51,16 @@ int rp_job_member_has_gpus(const struct rp_job_member *m)
     return strcmp(rp_json_text_at(m->about, "backend"), rp_choice_name(RP_BACKENDS, RP_BACKEND_cuda)) == 0;
 }
 
+int rp_job_member_cpu_set(const struct rp_join *j, int member)
+{
+    const struct rp_job_member *own = &j->member[member];
+    int i = 0;
+    while (i < member && (j->member[i].host != own->host || strcmp(rp_json_text_at(j->member[i].about, "cpus"),
+                                                                   rp_json_text_at(own->about, "cpus")) != 0))
+        i++;
+    return i;
+}
+
 static void mark_failed(struct rp_group_of_workers *g, int at, const struct rp_err *err, int lost)
 {
     struct member *m = &g->m[at];
@@ -69,7 +79,8 @@ static int make_rank(struct rp_rank_of *r, const struct rp_job *job, struct rp_d
     const int ranks = rp_degrees_world(degrees);
     *r = (struct rp_rank_of){.degrees = degrees,
                              .host = rp_alloc((size_t)ranks * sizeof *r->host),
-                             .gpu = rp_alloc((size_t)ranks * sizeof *r->gpu)};
+                             .gpu = rp_alloc((size_t)ranks * sizeof *r->gpu),
+                             .cpu_set = rp_alloc((size_t)ranks * sizeof *r->cpu_set)};
     for (int i = 0; i < ranks && !world; i++)
         r->gpu[i] = job->backend->separate_memory;
     if (world) {
@@ -78,6 +89,7 @@ static int make_rank(struct rp_rank_of *r, const struct rp_job *job, struct rp_d
             for (int k = m->first_rank; k < m->first_rank + m->ranks; k++) {
                 r->host[k] = m->host;
                 r->gpu[k] = rp_job_member_has_gpus(m);
+                r->cpu_set[k] = rp_job_member_cpu_set(world->join, i);
             }
         }
         memcpy(r->key, world->key, sizeof r->key);
@@ -152,6 +164,7 @@ struct rp_group_of_workers *rp_workers_start(const struct rp_job *job, struct rp
         failed = start_there(g, job, &of, i, err) < 0;
     free(of.host);
     free(of.gpu);
+    free(of.cpu_set);
     explicit_bzero(of.key, sizeof of.key);
     if (!failed)
         return g;

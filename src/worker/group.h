@@ -52,6 +52,8 @@ struct rp_job_world {
 
 /* Its ranks train on GPUs, by what it said when it joined: "backend" of its `about`. */
 int rp_job_member_has_gpus(const struct rp_job_member *m);
+/* The first process on its host that may use the same processors, by "cpus" of their `about`. */
+int rp_job_member_cpu_set(const struct rp_join *j, int member);
 
 /* Starts all workers; the ranks of a run of several find each other. world NULL: all ranks are here. NULL: *err, and
  * nothing runs here. */

@@ -39,13 +39,22 @@ static json_t *encode_rank(const struct rp_rank_of *r)
     const int n = r ? rp_degrees_world(r->degrees) : 0;
     if (!r)
         return NULL;
-    p = (struct rp_job_place){.rank = r->rank, .data = r->degrees.data, .tensor = r->degrees.tensor,
-                              .pipeline = r->degrees.pipeline, .hosts = rp_alloc((size_t)n * sizeof *p.hosts),
-                              .hosts_n = n, .gpus = rp_alloc((size_t)n * sizeof *p.gpus), .gpus_n = n,
-                              .id = rp_strdup(r->id), .address = rp_strdup(r->address)};
+    p = (struct rp_job_place){.rank = r->rank,
+                              .data = r->degrees.data,
+                              .tensor = r->degrees.tensor,
+                              .pipeline = r->degrees.pipeline,
+                              .hosts = rp_alloc((size_t)n * sizeof *p.hosts),
+                              .hosts_n = n,
+                              .gpus = rp_alloc((size_t)n * sizeof *p.gpus),
+                              .gpus_n = n,
+                              .cpu_sets = rp_alloc((size_t)n * sizeof *p.cpu_sets),
+                              .cpu_sets_n = n,
+                              .id = rp_strdup(r->id),
+                              .address = rp_strdup(r->address)};
     for (int i = 0; i < n; i++) {
         p.hosts[i] = r->host[i];
         p.gpus[i] = r->gpu[i];
+        p.cpu_sets[i] = r->cpu_set ? r->cpu_set[i] : 0;
     }
     rp_hex(p.key, r->key, sizeof r->key);
     json_t *j = rp_object_json(&p, &rp_type_job_place);
@@ -58,16 +67,19 @@ static json_t *encode_rank(const struct rp_rank_of *r)
 static struct rp_rank_of *rank_of(const struct rp_job_place *p, struct rp_err *err)
 {
     const int64_t world = p->data * p->tensor * p->pipeline;
-    if (world < 1 || world > 9999 || p->rank >= world || p->hosts_n != world || p->gpus_n != world)
+    if (world < 1 || world > 9999 || p->rank >= world || p->hosts_n != world || p->gpus_n != world ||
+        p->cpu_sets_n != world)
         return rp_fail_null(err, RP_MALFORMED, "job: world: not that of a rank");
     struct rp_rank_of *r = rp_alloc(sizeof *r);
     r->rank = (int)p->rank;
     r->degrees = (struct rp_degrees){(int)p->data, (int)p->tensor, (int)p->pipeline};
     r->host = rp_alloc((size_t)world * sizeof *r->host);
     r->gpu = rp_alloc((size_t)world * sizeof *r->gpu);
+    r->cpu_set = rp_alloc((size_t)world * sizeof *r->cpu_set);
     for (int64_t i = 0; i < world; i++) {
         r->host[i] = (int)p->hosts[i];
         r->gpu[i] = p->gpus[i] > 0;
+        r->cpu_set[i] = (int)p->cpu_sets[i];
     }
     RP_BUG_IF(rp_unhex(r->key, sizeof r->key, p->key) < 0);
     RP_FORMAT(r->id, "%s", p->id);
@@ -81,6 +93,7 @@ static void free_rank(struct rp_rank_of *r)
         return;
     free(r->host);
     free(r->gpu);
+    free(r->cpu_set);
     explicit_bzero(r->key, sizeof r->key);
     free(r);
 }

@@ -64,9 +64,11 @@ enum rp_step_when {
 /* One of several ranks. */
 struct rp_rank_of {
     int rank;
-    struct rp_degrees degrees;    /* ranks of each kind */
-    int *host, *gpu;              /* [world] number of each rank's host; whether it trains on a GPU */
-    unsigned char key[32];        /* of the job; wiped when a decoded job is freed */
+    struct rp_degrees degrees; /* ranks of each kind */
+    int *host, *gpu;           /* [world] number of each rank's host; whether it trains on a GPU */
+    /* [world] equal numbers: ranks of a host whose processes may use the same processors; NULL: all of a host */
+    int *cpu_set;
+    unsigned char key[32]; /* of the job; wiped when a decoded job is freed */
     char id[65];
     char address[64];             /* where to listen; "": everywhere */
 };

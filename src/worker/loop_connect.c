@@ -87,7 +87,7 @@ int rp_loop_connect(struct rp_loop *l, struct rp_err *err)
     if (check_storage(rank, l->job.recipe, err) < 0)
         return -1;
     rp_world_place(&l->placed, rank, l->job.recipe);
-    rp_world_share_cpus(&l->placed);
+    rp_world_share_cpus(rp_world_cpu_sharers(rank));
     if (l->job.backend->separate_memory) {
         const struct rp_device_opts o = rp_loop_device_opts(l);
         RP_BUG_IF(!l->device_ranks);

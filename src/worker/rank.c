@@ -41,27 +41,38 @@ int rp_world_gpus_here(const struct rp_rank_of *rank, int *index)
     return n;
 }
 
-/* Numbers of the first processor of a rank, and of the one after its last. */
-static int part_of_cpus(const struct rp_comm *c, int cpus, int *first)
+struct rp_cpu_sharers rp_world_cpu_sharers(const struct rp_rank_of *rank)
 {
-    int index, ranks = rp_comm_ranks_here(c, &index);
-    *first = ranks <= cpus ? index * cpus / ranks : index % cpus;
-    return ranks <= cpus ? (index + 1) * cpus / ranks : *first + 1;
+    struct rp_cpu_sharers s = {0};
+    for (int i = 0; i < rp_degrees_world(rank->degrees); i++) {
+        const int same = rank->host[i] == rank->host[rank->rank] &&
+                         (!rank->cpu_set || rank->cpu_set[i] == rank->cpu_set[rank->rank]);
+        s.index += same && i < rank->rank;
+        s.ranks += same;
+    }
+    return s;
 }
 
-int rp_world_cpus(const struct rp_comm *c)
+/* Numbers of the first processor of a rank, and of the one after its last. */
+static int part_of_cpus(struct rp_cpu_sharers s, int cpus, int *first)
 {
-    int first, end = part_of_cpus(c, rp_cpu_count("/"), &first);
+    *first = s.ranks <= cpus ? s.index * cpus / s.ranks : s.index % cpus;
+    return s.ranks <= cpus ? (s.index + 1) * cpus / s.ranks : *first + 1;
+}
+
+int rp_world_cpus(struct rp_cpu_sharers s)
+{
+    int first, end = part_of_cpus(s, rp_cpu_count("/"), &first);
     return end - first;
 }
 
-void rp_world_share_cpus(const struct rp_comm *c)
+void rp_world_share_cpus(struct rp_cpu_sharers s)
 {
     cpu_set_t all, own;
-    int index, first, seen = 0;
-    if (rp_comm_ranks_here(c, &index) < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
+    int first, seen = 0;
+    if (s.ranks < 2 || sched_getaffinity(0, sizeof all, &all) < 0)
         return;
-    const int end = part_of_cpus(c, CPU_COUNT(&all), &first);
+    const int end = part_of_cpus(s, CPU_COUNT(&all), &first);
     CPU_ZERO(&own);
     for (int i = 0; i < CPU_SETSIZE; i++)
         if (CPU_ISSET(i, &all)) {

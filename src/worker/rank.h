@@ -22,10 +22,16 @@ void rp_world_place(struct rp_comm *c, const struct rp_rank_of *rank, const stru
 enum rp_route rp_world_route(const struct rp_recipe *r, int gpus);
 /* Ranks on GPUs of this rank's host; index: how many of them have a lower number. */
 int rp_world_gpus_here(const struct rp_rank_of *rank, int *index);
-/* Processors that rp_world_share_cpus() leaves to a rank. */
-int rp_world_cpus(const struct rp_comm *c);
-/* Keeps this process on its part of the processors that it may use: ranks of a host do not compete for them. */
-void rp_world_share_cpus(const struct rp_comm *c);
+/* A rank among those that may use the same processors: all of its host, or where a launcher binds processes to
+ * processors, those whose processes have the same ones. */
+struct rp_cpu_sharers {
+    int index, ranks; /* how many of them have a lower number; how many they are */
+};
+struct rp_cpu_sharers rp_world_cpu_sharers(const struct rp_rank_of *rank);
+/* Processors that rp_world_share_cpus() leaves to a rank, of those that this process may use. */
+int rp_world_cpus(struct rp_cpu_sharers s);
+/* Keeps this process on its part of the processors that it may use: ranks do not compete for them. */
+void rp_world_share_cpus(struct rp_cpu_sharers s);
 /* Those that this process may run on now: "0-3,8"; free() it. NULL: unknown. */
 char *rp_world_cpu_list(void);
 

@@ -1,5 +1,6 @@
 /* Groups of ranks, and the collectives that every transport shares. */
 #include "comm/comm.h"
+#include "worker/rank.h"
 
 #include "tests/unit/ranks.h"
 #include "tests/unit/tap.h"
@@ -111,4 +112,18 @@ TEST(sizes_that_differ_are_refused)
     struct rp_err err = {0};
     CHECK(ranks_run((struct rp_degrees){2, 1, 1}, NULL, disagree, NULL, &err) < 0 && err.code == RP_MISMATCH, "%s",
           err.msg);
+}
+
+/* Of six ranks on two hosts a launcher binds those of the first to two sets of processors; of the second all share. */
+TEST(processors_are_divided_among_ranks_that_may_use_the_same_ones)
+{
+    int host[6] = {0, 0, 0, 0, 1, 1}, set[6] = {0, 0, 2, 3, 4, 4}, gpu[6] = {0};
+    static const struct rp_cpu_sharers expected[6] = {{0, 2}, {1, 2}, {0, 1}, {0, 1}, {0, 2}, {1, 2}};
+    for (int i = 0; i < 6; i++) {
+        const struct rp_rank_of rank = {.rank = i, .degrees = {6, 1, 1}, .host = host, .gpu = gpu, .cpu_set = set};
+        const struct rp_cpu_sharers s = rp_world_cpu_sharers(&rank);
+        CHECK(s.index == expected[i].index && s.ranks == expected[i].ranks);
+    }
+    const struct rp_rank_of unbound = {.rank = 2, .degrees = {6, 1, 1}, .host = host, .gpu = gpu};
+    CHECK(rp_world_cpu_sharers(&unbound).index == 2 && rp_world_cpu_sharers(&unbound).ranks == 4);
 }
