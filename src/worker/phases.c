@@ -226,7 +226,7 @@ static int save_state(struct rp_loop *l, struct rp_err *err)
 /* A step allocates nothing, so the peak is known after the last one. */
 static int measure_memory(struct rp_loop *l, struct rp_err *err)
 {
-    struct rusage u;
+    struct rusage u = {0};
     uint64_t reserved, used;
     getrusage(RUSAGE_SELF, &u);
     l->skipped = rp_train_skipped(l->train);
