@@ -47,14 +47,6 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-void rp_exec_part_fini(struct exec_part *p)
-{
-    rp_object_fini(&p->end, &rp_type_exec_ended);
-    rp_object_fini(&p->rest, &rp_type_exec_finished);
-    for (int i = 0; i < EXEC_TEXTS; i++)
-        rp_buf_fini(&p->text[i]);
-}
-
 static void exec_fini(struct exec *x)
 {
     rp_progress_end(&x->progress);
@@ -158,15 +150,6 @@ static int name_log(struct exec *x, struct rp_err *err)
         return rp_fail(err, RP_USAGE, "the timed window is empty: --from %s, --to %s", o->from, o->to);
     x->log_file = is_file ? file : NULL;
     return check_settings(x, err) < 0 || (is_file && check_no_log(file, err) < 0) ? -1 : 0;
-}
-
-int rp_exec_digest_file(struct rp_named_file *f, const char *path, struct rp_err *err)
-{
-    uint64_t size;
-    if (rp_sha256_file(f->sha256, path, &size, err) < 0)
-        return -1;
-    f->bytes = (int64_t)size;
-    return 0;
 }
 
 static int name_files(struct exec *x, struct rp_err *err)

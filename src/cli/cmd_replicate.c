@@ -34,13 +34,6 @@ static const struct rp_opt opts[] = {
     {0},
 };
 
-json_t *rp_original_json(const struct rp_original *first)
-{
-    char safe[NAME_MAX_CHARS];
-    return json_pack("{s:s, s:s, s:s}", "statement", first->v->statement, "bundle",
-                     rp_ascii(safe, sizeof safe, rp_base_name(first->path)), "signer", first->v->fingerprint);
-}
-
 static const char *recorded_text(const struct rp_original *first, const char *key)
 {
     const char *text = json_string_value(rp_facts_setting(&first->v->run->facts, key));

@@ -8,10 +8,7 @@
 
 #include "capture/fields.h"
 #include "compare/published.h"
-#include "data/synthetic/make.h"
 #include "estimate/estimate.h"
-#include "import/import.h"
-#include "launch/form.h"
 #include "recipe/recipe.h"
 
 #include <string.h>
@@ -20,12 +17,6 @@ static const char *const probes[] = {
 #define PROBE(name) #name,
 #include "capture/probes.def"
 #undef PROBE
-};
-
-static const char *const exporters[] = {
-#define EXPORT(id, writes) #id,
-#include "export/exporters.def"
-#undef EXPORT
 };
 
 static const char *const launchers[] = {
@@ -84,29 +75,6 @@ static void value_words(struct rp_buf *out, const struct rp_opt *o)
     else if (strcmp(o->name, "format") == 0 && o->type == RP_OPT_TEXT) {
         rp_buf_puts(out, " ");
         put_words(out, RP_CHOICES(RP_DATA_FORMATS));
-    }
-}
-
-static void put_formats(struct rp_buf *out, const char *command)
-{
-    if (strcmp(command, "import") == 0)
-        for (const struct rp_importer *const *i = rp_importers; *i; i++)
-            rp_buf_printf(out, " %s", (*i)->name);
-    if (strcmp(command, "export") == 0)
-        PUT_NAMES(out, exporters);
-    if (strcmp(command, "data make") == 0)
-        for (const struct rp_generator *const *g = rp_generators; *g; g++)
-            rp_buf_printf(out, " %s", (*g)->name);
-}
-
-void rp_help_operand_names(struct rp_buf *out, const struct rp_command *c)
-{
-    if (strncmp(c->operands, "FORMAT", 6) == 0)
-        put_formats(out, c->name);
-    if (strcmp(c->operands, "KIND") == 0) {
-        for (const struct rp_form *f = rp_forms; f->id; f++)
-            rp_buf_printf(out, " %s", f->id);
-        rp_buf_puts(out, " key whoami");
     }
 }
 

@@ -72,6 +72,7 @@ struct exec {
     uint64_t started_ns, ended_ns; /* wall clock at the start, and that plus the monotonic duration */
 };
 
+/* ---- exec_part.c ---- */
 void rp_exec_part_fini(struct exec_part *p);
 /* Digests of --output, and of --input if `inputs`, into the files of this process. */
 int rp_exec_digest_file(struct rp_named_file *f, const char *path, struct rp_err *err) rp_must_check;

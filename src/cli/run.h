@@ -18,7 +18,6 @@ struct rp_original {
     const struct rp_verification *v;
     const struct rp_verified *kept;
 };
-json_t *rp_original_json(const struct rp_original *first); /* "replicates" of facts.json */
 
 struct rp_run_from {
     /* As rp_recipe_load(). Called twice: without a backend, to know it, and with it. */

@@ -1,5 +1,14 @@
 /* What goes into the bundle of a run. */
+#include "base/text.h"
 #include "cli/run_session.h"
+
+/* "replicates" of facts.json */
+static json_t *original_json(const struct rp_original *first)
+{
+    char safe[100];
+    return json_pack("{s:s, s:s, s:s}", "statement", first->v->statement, "bundle",
+                     rp_ascii(safe, sizeof safe, rp_base_name(first->path)), "signer", first->v->fingerprint);
+}
 
 static json_t *data_json(const struct rp_run_session *r)
 {
@@ -93,7 +102,7 @@ static void seal_facts(const struct rp_run_session *r, struct rp_facts *facts)
     RP_JSON *processes = j->several ? rp_join_to_json(&j->joining.join) : NULL;
     RP_JSON *challenge = r->o->challenge ? rp_challenge_json(&r->challenge) : NULL;
     RP_JSON *data = data_json(r), *ledger = rp_attempt_json(&r->attempt);
-    RP_JSON *replicates = r->from->first ? rp_original_json(r->from->first) : NULL;
+    RP_JSON *replicates = r->from->first ? original_json(r->from->first) : NULL;
     RP_READ(capture_document, before, r->before);
     rp_facts_seal(facts, &(struct rp_seal){
                              .status = rp_run_status_name(o->status),

@@ -1,34 +1,6 @@
 /* How the ranks of a run divide the work, and its memory plan. */
 #include "cli/run_session.h"
 
-/* "2x4x1": data, tensor, pipeline. */
-int rp_run_parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err)
-{
-    char end;
-    char shown[72];
-    if (sscanf(text, "%4dx%4dx%4d%c", &d->data, &d->tensor, &d->pipeline, &end) == 3 && d->data > 0 && d->tensor > 0 &&
-        d->pipeline > 0 && d->data <= RP_BUNDLE_RANKS_MAX && d->tensor <= RP_BUNDLE_RANKS_MAX &&
-        d->pipeline <= RP_BUNDLE_RANKS_MAX && (int64_t)d->data * d->tensor * d->pipeline <= RP_BUNDLE_RANKS_MAX)
-        return 0;
-    return rp_fail(err, RP_USAGE,
-                   "--layout '%s': expected DATAxTENSORxPIPELINE, such as 2x4x1, of at most %d ranks in all",
-                   rp_excerpt(shown, text), RP_BUNDLE_RANKS_MAX);
-}
-
-/* Without --layout the ranks divide tensors and layers as the recipe does, if their number allows it, and else
- * micro-batches alone. */
-struct rp_degrees rp_run_default_layout(const struct rp_recipe *r, int n)
-{
-    const int tensor = (int)r->parallel_tensor, pipeline = (int)r->parallel_pipeline;
-    if (n % (tensor * pipeline) == 0)
-        return (struct rp_degrees){n / tensor / pipeline, tensor, pipeline};
-    if (n % tensor == 0)
-        return (struct rp_degrees){n / tensor, tensor, 1};
-    if (n % pipeline == 0)
-        return (struct rp_degrees){n / pipeline, 1, pipeline};
-    return (struct rp_degrees){n, 1, 1};
-}
-
 int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err)
 {
     const int here = r->job_of_many.ranks > 0 ? r->job_of_many.ranks : (int)r->o->ranks; /* --plan looks for no job */

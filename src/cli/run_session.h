@@ -94,6 +94,8 @@ struct rp_run_session {
 
 /* ---- run_recipe.c ---- */
 
+int rp_run_parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err) rp_must_check; /* "2x4x1" */
+struct rp_degrees rp_run_default_layout(const struct rp_recipe *r, int n); /* of n ranks, without --layout */
 /* The recipe with the command line, and the backend; RP_USAGE and others as rp_recipe_load(). */
 int rp_run_load_recipe(struct rp_run_session *r, struct rp_err *err) rp_must_check;
 /* Notes, once the run is planned: a batch that changes under a fixed learning rate; more threads than processors. */
@@ -106,9 +108,6 @@ int rp_run_estimate(double seconds[2], const struct rp_run_session *r);
 const char *rp_run_time_text(char out[RP_TIME_TEXT], const double seconds[2]); /* "about 40 to 60 s" */
 
 /* ---- run_plan.c ---- */
-
-int rp_run_parse_layout(struct rp_degrees *d, const char *text, struct rp_err *err) rp_must_check; /* "2x4x1" */
-struct rp_degrees rp_run_default_layout(const struct rp_recipe *r, int n); /* of n ranks, without --layout */
 
 /* How the ranks of the run divide the work, and whether they can. */
 int rp_run_choose_layout(struct rp_run_session *r, struct rp_err *err) rp_must_check;

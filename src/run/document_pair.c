@@ -10,6 +10,14 @@
 
 #define COMMAND_CLOCK_MOST ((int64_t)1 << 60)
 
+int rp_facts_nodes(const struct rp_facts *f)
+{
+    int64_t n = 1;
+    for (int64_t i = 0; i < f->rank_n; i++)
+        n = f->rank[i].node >= n ? f->rank[i].node + 1 : n;
+    return (int)n;
+}
+
 /* What other values are looked up by has to exist. */
 static int check_lists(const struct rp_facts *a, const struct rp_figures *b, struct rp_err *err)
 {

@@ -110,18 +110,17 @@ const struct rp_figures *
 rp_verify_figures(struct rp_verify_state *s); /* all of them; NULL: records and settings do not agree */
 void rp_verify_derived_free(struct rp_verify_derived *d);
 int rp_verify_starts_from_file(const struct rp_verify_state *s); /* from parameters that are not in the bundle */
+/* ---- derive/read_telemetry.c ---- */
 /* Telemetry of every rank into the figures; that of the slowest is kept in s->run. */
 int rp_verify_read_telemetry(struct rp_verify_state *s, struct rp_figures *f, struct rp_err *err) rp_must_check;
-struct rp_power_seen rp_verify_power(const struct rp_telemetry *is, int64_t from_ns, int64_t to_ns);
-/* Why such a power is not that of the whole window; "": it may be. */
-const char *rp_verify_power_doubt(char text[120], const struct rp_power_seen *p);
 /* The same of every device of a command; that of the first is kept in s->run. */
 int rp_verify_read_devices(struct rp_verify_state *s, struct rp_command_figures *f, struct rp_err *err) rp_must_check;
 /* ---- physics/check_command.c: the checks `time` and `telemetry` of a command ---- */
 int rp_verify_command_time(struct rp_verify_state *s, struct rp_check_result *result, struct rp_err *err) rp_must_check;
 int rp_verify_command_telemetry(struct rp_verify_state *s, struct rp_check_result *result,
                                 struct rp_err *err) rp_must_check;
-/* physics/check_clocks.c: dates, captures and clocks of others; *end: when the run ended. */
+/* ---- physics/wall_times.c ---- */
+/* Dates, captures and clocks of others; *end: when the run ended. */
 int rp_verify_wall_times(const struct rp_verify_state *s, double *end, struct rp_err *err) rp_must_check;
 /* How long after others had the bundle its run ended, by the signer's clock: 0 or less where that is possible. */
 double rp_verify_ended_late(const struct rp_verify_state *s, double end, const char **than);
@@ -130,3 +129,4 @@ int rp_verify_slow_clock(const struct rp_verify_state *s, struct rp_check_result
 #define RP_CLOCK_DRIFT 1.01   /* the wall clock may be slewed against the monotonic one */
 #define RP_WALL_SLACK_S 1.001 /* wall times are truncated to seconds */
 #define RP_FAST_S 300.0       /* a clock that is set by the network is not that fast */
+#define RP_SAMPLES_ENOUGH 8   /* periods: so long a time has samples of a device, even if the first are late */

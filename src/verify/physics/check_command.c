@@ -12,8 +12,6 @@
 #include <string.h>
 
 #define START_APART_S 10.0 /* processes start at one message; one that is silent for 8 s counts as dead */
-#define SAMPLES_ENOUGH 8   /* a command this long has some, even if the first are late */
-#define SAMPLER_LATE_S 5.0 /* drivers of many GPUs take so long to answer first */
 #define POWER_OVER 1.1     /* a limit holds for the mean over some time */
 
 /* ---- times ---- */
@@ -96,68 +94,6 @@ int rp_verify_command_time(struct rp_verify_state *s, struct rp_check_result *re
 
 /* ---- telemetry ---- */
 
-/* Samples lie within the process that took them, by one clock, and come at most at their rate. */
-static int check_times(const struct rp_command_process *p, const struct rp_telemetry *is, struct rp_err *err)
-{
-    if (is->n < 1)
-        return rp_fail(err, RP_MALFORMED, "the telemetry has no line");
-    const int64_t first = is->sample->ns, last = is->sample[is->n - 1].ns;
-    const double span = seconds_between(first, last);
-    if (p->start_ns == RP_NO_INTEGER)
-        return rp_fail(err, RP_MISMATCH, "there is telemetry of a process that was gone before it reported");
-    if (first < p->start_ns || last > p->end_ns)
-        return rp_fail(err, RP_MISMATCH, "a device sample is from %.3f s %s the command",
-                       first < p->start_ns ? seconds_between(first, p->start_ns) : seconds_between(p->end_ns, last),
-                       first < p->start_ns ? "before" : "after");
-    if ((double)((is->n - 1) * is->every) * RP_TELEMETRY_PERIOD_S > span * RP_CLOCK_DRIFT + 2 * RP_TELEMETRY_PERIOD_S)
-        return rp_fail(err, RP_MISMATCH, "%" PRId64 " device samples in %.3f s: they are taken every %.1f s",
-                       (is->n - 1) * is->every, span, RP_TELEMETRY_PERIOD_S);
-    return 0;
-}
-
-/* Of the command, from its first sample on: a sampler may start late. */
-static void look_at_power(struct rp_verify_state *s, int device, const struct rp_telemetry *is,
-                          const struct rp_command_process *p)
-{
-    char doubt[120];
-    const int late = seconds_between(p->start_ns, is->sample->ns) < SAMPLER_LATE_S;
-    const struct rp_power_seen seen = rp_verify_power(is, late ? is->sample->ns : p->start_ns, p->end_ns);
-    if (!*s->power_doubt && *rp_verify_power_doubt(doubt, &seen))
-        RP_FORMAT(s->power_doubt, "device %d: %s", device, doubt);
-}
-
-static int read_device(struct rp_verify_state *s, struct rp_command_figures *f, int device, struct rp_err *err)
-{
-    const struct rp_command_facts *c = s->run.doc->command;
-    const struct rp_command_process *p = &c->process[c->device[device].process];
-    const char *name = RP_OF_DEVICE(device);
-    const struct rp_member *m = rp_bundle_find(&s->bundle, name);
-    const int64_t most = rp_telemetry_most_of_command((int)c->device_n);
-    struct rp_telemetry parsed;
-    if (!m)
-        return 0;
-    if (rp_telemetry_parse(&parsed, name, most, rp_buf_text(&m->bytes), m->bytes.size, err) < 0)
-        return -1;
-    const int failed = check_times(p, &parsed, err) < 0;
-    if (!failed)
-        rp_derive_device(f, device, &parsed, p);
-    if (!failed)
-        look_at_power(s, device, &parsed, p);
-    if (!failed && !s->run.telemetry.n)
-        s->run.telemetry = parsed;
-    else
-        rp_telemetry_fini(&parsed);
-    return failed ? -1 : 0;
-}
-
-int rp_verify_read_devices(struct rp_verify_state *s, struct rp_command_figures *f, struct rp_err *err)
-{
-    for (int64_t i = 0; i < s->run.doc->command->device_n; i++)
-        if (read_device(s, f, (int)i, err) < 0)
-            return rp_wrap(err, "device %" PRId64, i);
-    return 0;
-}
-
 /* The captured GPU of that device; NULL: there is none. *listed: the capture has any. */
 static const json_t *captured_gpu(const struct rp_verify_state *s, const struct rp_command_device *d, int *listed)
 {
@@ -210,7 +146,7 @@ static void describe_device(char out[400], const struct rp_verify_state *s, int6
     const char *why = c->device[i].no_telemetry;
     const double took = p->start_ns == RP_NO_INTEGER ? 0 : seconds_between(p->start_ns, p->end_ns),
                  room = took / RP_TELEMETRY_PERIOD_S / (double)(t ? t->every : 1);
-    const int few = room >= SAMPLES_ENOUGH && (!t || (double)t->timed < room / 2 - 2);
+    const int few = room >= RP_SAMPLES_ENOUGH && (!t || (double)t->timed < room / 2 - 2);
     if (*out)
         return;
     if (!t)

@@ -1,7 +1,8 @@
 /* Shared by the files of the replay.
  *
  * What:    struct rp_replaying, one call of rp_replay(), and what each file has for the others.
- * Flow:    replay.c starts the worker and reads its frames -> replay_compare.c, replay_state.c -> struct
+ * Flow:    replay.c starts the worker (replay_local.c: what is set here) and reads its frames -> replay_compare.c,
+ *          replay_state.c -> struct
  *          rp_replay_result.
  * Owner:   rp_replay() owns everything in it.
  */
@@ -41,6 +42,8 @@ void rp_replay_name_tensor(struct rp_replaying *p);
 /* ---- replay.c ---- */
 
 #define RP_REPLAY_POLL_MS 200
+
+/* ---- replay_local.c ---- */
 
 /* Keys with values that are this verifier's; value NULL: not set. */
 int rp_replay_set_local(struct rp_recipe *r, const char *const (*local)[2], int n, struct rp_err *err) rp_must_check;

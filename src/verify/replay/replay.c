@@ -38,14 +38,6 @@ static const char *default_hang_seconds(int model)
     return NULL;
 }
 
-int rp_replay_set_local(struct rp_recipe *r, const char *const (*local)[2], int n, struct rp_err *err)
-{
-    for (int i = 0; i < n; i++)
-        if (local[i][1] && rp_recipe_set(r, local[i][0], local[i][1], RP_FROM_COMMAND_LINE, err) < 0)
-            return -1;
-    return 0;
-}
-
 /* The recorded recipe without the owner's files, device and patience: a bundle must not choose what is read, written or
  * used here. */
 static int local_recipe(struct rp_replaying *p, struct rp_err *err)
@@ -119,11 +111,6 @@ static int check_memory(struct rp_replaying *p, const struct rp_backend *b, cons
         show_bytes(needs, needed), show_bytes(limit, most), p->o->limit_bytes ? "" : " (half of what is free)");
 }
 
-const char *rp_replay_unit(const struct rp_replaying *p, int64_t n)
-{
-    return p->of_micros ? n == 1 ? "micro-batch" : "micro-batches" : n == 1 ? "step" : "steps";
-}
-
 /* How many of what rp_replay_unit() names are done, and are to do. */
 static int64_t count_done(const struct rp_replaying *p)
 {
@@ -133,11 +120,6 @@ static int64_t count_done(const struct rp_replaying *p)
 static int64_t count_to_do(const struct rp_replaying *p)
 {
     return p->of_micros ? p->n_micro : p->steps;
-}
-
-double rp_replay_limit_s(const struct rp_replaying *p)
-{
-    return (double)(p->o->limit_ns ? p->o->limit_ns : RP_REPLAY_LIMIT_NS) / 1e9;
 }
 
 /* The worker is ended if it takes more memory than planned, or the time is over. A divergence that was found before

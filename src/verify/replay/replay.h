@@ -86,11 +86,6 @@ struct rp_replay_result {
 
 #define RP_REPLAY_LIMIT_NS (3600 * (uint64_t)1000000000) /* where limit_ns is 0 */
 
-#define RP_STATE_OF_STEP "step-%" PRId64 ".safetensors"
-/* Where the state before step `first` is, if `init` is a directory of states for several parts (`challenge answer`):
- * free it. NULL: there is none of that name, and `init` is what it is. */
-char *rp_replay_state_path(const char *init, int64_t first);
-
 /* Whether the file `init` can be the state before step `first`, by its headers: the tensors of the run's model and
  * optimizer, with their shapes, after that many steps. RP_MISMATCH, RP_MALFORMED or RP_IO. */
 int rp_replay_check_state(const struct rp_facts *run, const char *init, int64_t first,

@@ -78,15 +78,6 @@ int rp_replay_compare_files(struct rp_replaying *p, struct rp_err *err)
 
 /* ---- the state that the replay starts from (--init) ---- */
 
-char *rp_replay_state_path(const char *init, int64_t first)
-{
-    char *path = init ? rp_asprintf("%s/" RP_STATE_OF_STEP, init, first) : NULL;
-    if (path && access(path, F_OK) == 0)
-        return path;
-    free(path);
-    return NULL;
-}
-
 /* What facts.json has of the file that the run started from is what is in the file. */
 static int check_init_facts(const struct rp_facts *run, const json_t *found, const char *init, struct rp_err *err)
 {

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PIECE ((size_t)1 << 20) /* bytes in memory of each file; whole leaves */
 #define CANONICAL_NAN 0x7fc00000u
@@ -189,4 +190,13 @@ int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct r
     rp_net_free(m);
     rp_st_close(&st);
     return failed || rp_train_root_of(r, roots, hex, err) < 0 ? -1 : 0;
+}
+
+char *rp_replay_state_path(const char *init, int64_t first)
+{
+    char *path = init ? rp_asprintf("%s/" RP_STATE_OF_STEP, init, first) : NULL;
+    if (path && access(path, F_OK) == 0)
+        return path;
+    free(path);
+    return NULL;
 }

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "recipe/recipe.h"
 
+#include <inttypes.h>
 #include <stdint.h>
 
 struct rp_state_difference {
@@ -28,3 +29,8 @@ int rp_states_compare(struct rp_state_difference *out, const char *was, const ch
 /* RP_MISMATCH: not the tensors of the recipe's model with its optimizer state. */
 int rp_state_file_root(char hex[RP_SHA256_HEX], const char *path, const struct rp_recipe *r,
                        struct rp_err *err) rp_must_check;
+
+#define RP_STATE_OF_STEP "step-%" PRId64 ".safetensors"
+/* Where the state before step `first` is, if `init` is a directory of states for several parts (`challenge answer`):
+ * free it. NULL: there is none of that name, and `init` is what it is. */
+char *rp_replay_state_path(const char *init, int64_t first);

@@ -38,14 +38,6 @@ void rp_run_fini(struct rp_run *r)
 
 /* ---- ranks and nodes ---- */
 
-int rp_facts_nodes(const struct rp_facts *f)
-{
-    int64_t n = 1;
-    for (int64_t i = 0; i < f->rank_n; i++)
-        n = f->rank[i].node >= n ? f->rank[i].node + 1 : n;
-    return (int)n;
-}
-
 const char *rp_rank_kind(const struct rp_facts *f, int64_t rank)
 {
     return f->rank[rank].device ? f->rank[rank].device->kind : f->backend;
