@@ -213,7 +213,7 @@ static int check_path(struct rp_cli *cli, const char *path, struct rp_err *err)
     if (!format)
         return -1;
     if (format->probe(path, &order, field, &n, err) < 0)
-        return o->format ? -1 : rp_wrap(err, "read as %s, for want of --format", format->name);
+        return o->format || err->code == RP_IO ? -1 : rp_wrap(err, "read as %s, as no --format is given", format->name);
     for (int i = 0; i < o->below.n; i++)
         if (set_range(field, n, o->below.item[i], err) < 0)
             return -1;

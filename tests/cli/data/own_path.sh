@@ -69,3 +69,6 @@ exit_of 0 "$REPRO" data check 'own/*-00000-*' --json
 [ "$(jq .records out.txt)" = 32 ] || fail "the glob does not find one shard"
 exit_of 3 "$REPRO" data check 'own/none*'
 words
+mkdir text && echo words >text/a.tfrecord
+exit_of 4 "$REPRO" data check text
+words
