@@ -1,6 +1,7 @@
 #include "train/torch_file.h"
 
 #include "base/buf.h"
+#include "base/little_endian.h"
 #include "base/text.h"
 
 #include <math.h>
@@ -27,14 +28,6 @@ struct torch_zip {
     struct rp_err *err;
 };
 
-static uint64_t little(const unsigned char *p, int bytes)
-{
-    uint64_t v = 0;
-    while (bytes--)
-        v = v << 8 | p[bytes];
-    return v;
-}
-
 static int read_at(const struct torch_zip *z, uint64_t at, void *out, uint64_t n)
 {
     if (at > z->size || n > z->size - at || rp_pread_all(z->fd, out, n, at) != (ssize_t)n)
@@ -50,17 +43,17 @@ static int find_directory(const struct torch_zip *z, uint64_t *at, uint64_t *byt
         return -1;
     if (memcmp(end, "PK\5\6", 4) != 0)
         return rp_fail(z->err, RP_MALFORMED, "'%s' does not end as a zip archive does: is it cut short?", z->path);
-    *bytes = little(end + 12, 4);
-    *at = little(end + 16, 4);
+    *bytes = rp_get_le(end + 12, 4);
+    *at = rp_get_le(end + 16, 4);
     if (*bytes != UINT32_MAX && *at != UINT32_MAX)
         return 0;
     if (z->size < sizeof end + sizeof locator ||
         read_at(z, z->size - sizeof end - sizeof locator, locator, sizeof locator) < 0 ||
-        memcmp(locator, "PK\6\7", 4) != 0 || read_at(z, little(locator + 8, 8), large, sizeof large) < 0 ||
+        memcmp(locator, "PK\6\7", 4) != 0 || read_at(z, rp_get_le(locator + 8, 8), large, sizeof large) < 0 ||
         memcmp(large, "PK\6\6", 4) != 0)
         return rp_fail(z->err, RP_MALFORMED, "'%s' is a damaged zip archive", z->path);
-    *bytes = little(large + 40, 8);
-    *at = little(large + 48, 8);
+    *bytes = rp_get_le(large + 40, 8);
+    *at = rp_get_le(large + 48, 8);
     return 0;
 }
 
@@ -69,14 +62,14 @@ static void take_large(const unsigned char *extra, size_t left, uint64_t *unpack
 {
     uint64_t *const fields[] = {unpacked, packed, at};
     while (left >= 4) {
-        size_t n = (size_t)little(extra + 2, 2);
+        size_t n = (size_t)rp_get_le(extra + 2, 2);
         const unsigned char *p = extra + 4;
         if (n > left - 4)
             return;
-        if (little(extra, 2) == 1)
+        if (rp_get_le(extra, 2) == 1)
             for (size_t i = 0; i < 3; i++)
                 if (*fields[i] == UINT32_MAX && p + 8 <= extra + 4 + n) {
-                    *fields[i] = little(p, 8);
+                    *fields[i] = rp_get_le(p, 8);
                     p += 8;
                 }
         extra += 4 + n;
@@ -97,16 +90,17 @@ static int list_members(struct torch_zip *z)
     z->member = json_object();
     for (const unsigned char *p = list, *end = list + bytes; p < end;) {
         size_t left = (size_t)(end - p);
-        size_t name = left < 46 ? 0 : (size_t)little(p + 28, 2), extra = left < 46 ? 0 : (size_t)little(p + 30, 2);
+        size_t name = left < 46 ? 0 : (size_t)rp_get_le(p + 28, 2);
+        size_t extra = left < 46 ? 0 : (size_t)rp_get_le(p + 30, 2);
         if (left < 46 || memcmp(p, "PK\1\2", 4) != 0 || left - 46 < name + extra)
             return rp_fail(z->err, RP_MALFORMED, "'%s': the list of its members is damaged", z->path);
-        uint64_t packed = little(p + 20, 4), unpacked = little(p + 24, 4), local = little(p + 42, 4);
+        uint64_t packed = rp_get_le(p + 20, 4), unpacked = rp_get_le(p + 24, 4), local = rp_get_le(p + 42, 4);
         take_large(p + 46 + name, extra, &unpacked, &packed, &local);
-        if (little(p + 10, 2) != 0 || packed != unpacked || p[8] & 1)
+        if (rp_get_le(p + 10, 2) != 0 || packed != unpacked || p[8] & 1)
             return rp_fail(z->err, RP_MALFORMED, "'%s' has a packed member: torch.save packs none", z->path);
         RP_FREE char *text = rp_asprintf("%.*s", (int)name, (const char *)p + 46);
         json_object_set_new(z->member, text, json_pack("[I, I]", (json_int_t)local, (json_int_t)unpacked));
-        size_t comment = (size_t)little(p + 32, 2);
+        size_t comment = (size_t)rp_get_le(p + 32, 2);
         p += comment > left - 46 - name - extra ? left : 46 + name + extra + comment;
     }
     return 0;
@@ -122,7 +116,7 @@ static int find_member(const struct torch_zip *z, const char *name, uint64_t *at
         return -1;
     if (read_at(z, (uint64_t)header, local, sizeof local) < 0)
         return -1;
-    *at = (uint64_t)header + sizeof local + little(local + 26, 2) + little(local + 28, 2);
+    *at = (uint64_t)header + sizeof local + rp_get_le(local + 26, 2) + rp_get_le(local + 28, 2);
     *bytes = (uint64_t)n;
     if (memcmp(local, "PK\3\4", 4) != 0 || *at > z->size || *bytes > z->size - *at)
         return rp_fail(z->err, RP_MALFORMED, "'%s': member '%s' is not inside the file", z->path, name);
@@ -230,7 +224,7 @@ static const unsigned char *take(struct pickle *k, uint64_t n)
 static int push_text(struct pickle *k, int length_bytes)
 {
     const unsigned char *length = take(k, (uint64_t)length_bytes);
-    uint64_t n = length ? little(length, length_bytes) : 0;
+    uint64_t n = length ? rp_get_le(length, length_bytes) : 0;
     const unsigned char *text = length ? take(k, n) : NULL;
     if (!text)
         return damaged(k, "ends in a text");
@@ -243,7 +237,7 @@ static int push_integer(struct pickle *k, int bytes, bool has_sign)
     const unsigned char *at = take(k, (uint64_t)bytes);
     if (!at)
         return damaged(k, "ends in a number");
-    uint64_t v = bytes <= 8 ? little(at, bytes) : 0;
+    uint64_t v = bytes <= 8 ? rp_get_le(at, bytes) : 0;
     if (has_sign && bytes && bytes < 8 && v >> (8 * bytes - 1))
         v |= UINT64_MAX << (8 * bytes);
     push(k, bytes <= 8 ? json_integer((json_int_t)v) : NULL);
@@ -422,7 +416,7 @@ static int push_long(struct pickle *k)
 static int with_index(struct pickle *k, int bytes, int (*use)(struct pickle *k, uint64_t at))
 {
     const unsigned char *at = take(k, (uint64_t)bytes);
-    return at ? use(k, little(at, bytes)) : damaged(k, "ends in an index");
+    return at ? use(k, rp_get_le(at, bytes)) : damaged(k, "ends in an index");
 }
 
 /* 1: the end */

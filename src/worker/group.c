@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "comm/secret.h"
-#include "worker/worker.h"
 
 #include <poll.h>
 #include <signal.h>
