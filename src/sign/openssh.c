@@ -1,3 +1,4 @@
+/* Ed25519 keys in the forms of OpenSSH: public lines, private blocks without a passphrase. */
 #include "sign/openssh.h"
 
 #include "sign/passphrase.h"

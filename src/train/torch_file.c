@@ -1,3 +1,5 @@
+/* State dicts of torch.save: a zip archive, and a pickle of which nothing is executed, as the header of a safetensors
+ * file. */
 #include "train/torch_file.h"
 
 #include "base/buf.h"
@@ -141,7 +143,7 @@ static const struct {
                 {"torch BoolStorage", "BOOL", 1}};
 
 /* Dictionaries, lists, texts and numbers are those of JSON. A class or function is {"global": "MODULE NAME"}, a tensor
- * what the header of a safetensors file has of it, what nobody needs null. Nothing here is trusted: whatever a file
+ * what the header of a safetensors file has of it, anything else null. Nothing here is trusted: whatever a file
  * makes of it is checked as the header of a file. Lists may be nested as deep as the file is long, or hold themselves,
  * so all are kept until the end and emptied one by one: no function calls itself. */
 struct pickle {
@@ -359,7 +361,7 @@ static int call(struct pickle *k)
     return 0;
 }
 
-/* Pairs of a name and a value into the dictionary below them; other keys and objects are nobody's tensors. */
+/* Pairs of a name and a value into the dictionary below them; other keys and objects hold no tensors. */
 static int set_items(struct pickle *k, json_t *items)
 {
     json_t *dict = top(k);

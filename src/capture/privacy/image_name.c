@@ -1,3 +1,4 @@
+/* Names of container images, without what only their owner may know. */
 #include "capture/privacy/image_name.h"
 
 #include "base/buf.h"
