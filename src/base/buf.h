@@ -38,7 +38,7 @@ char *rp_buf_take(struct rp_buf *b); /* hands out the NUL-terminated bytes (free
 void *rp_alloc(size_t size); /* zeroed */
 void *rp_realloc(void *p, size_t size);
 char *rp_strdup(const char *s);
-void rp_out_of_memory(size_t size) __attribute__((noreturn)); /* where a library could not allocate so many bytes */
+void rp_out_of_memory(size_t size) __attribute__((noreturn)); /* for a library whose allocation failed */
 /* What a variadic function was given after `fmt`, printed into new memory. */
 #define RP_ASPRINTF_ARGS(text, fmt)                                                                                    \
     do {                                                                                                               \

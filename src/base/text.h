@@ -1,6 +1,7 @@
 /* Untrusted text: file names, recipes, members, values of the machine.
  *
- * What:    one UTF-8 decoder, and functions that make such text safe for a message, a terminal or a document.
+ * What:    one UTF-8 decoder, functions that make such text safe for a message, a terminal or a document, digits, and
+ *          printing into arrays. Allocates nothing: messages rest on it.
  * Flow:    bytes -> code points, or text without anything that a terminal would interpret.
  * Extend:  another way to show text goes here, so that control characters are removed in one place.
  */

@@ -6,8 +6,7 @@
  * Extend:  a row in probes.def and a file with the function. Read only through the functions below: they keep to the
  *          root, never block, turn hostile contents into a state, and note what was read for `capture --record`.
  * Secrets: identities and credentials are redacted as the file is read (rp_text_read_as, rp_put_hidden_line), so that
- * neither a value nor
- *          a record can contain them. Reading a record redacts again: redactions are idempotent.
+ *          neither a value nor a record can contain them. Reading a record redacts again: redactions are idempotent.
  */
 #pragma once
 

@@ -85,8 +85,7 @@ static char *log_of(const struct rp_line *c)
     return rp_asprintf("%s: %s is the published figure only", RP_NO_EVIDENCE, source);
 }
 
-/* "6.311 to 6.424 (n = 6)": of so many steps, or of an import repeats or lines; where only the interval is known,
- * without. */
+/* "6.311 to 6.424 (n = 6)": n is the number of steps, or of repeats or lines of an import; left out if unknown. */
 static char *interval_of(const struct rp_line *c)
 {
     char low[32], high[32];

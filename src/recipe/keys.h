@@ -10,7 +10,6 @@
 
 #include "recipe/recipe.h"
 
-
 enum {
 #define KEY(name, field, type, models, def, lo, hi, choices, flag, help) RP_KEY_##field,
 #include "recipe/keys.def"

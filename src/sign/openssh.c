@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TYPE "ssh-ed25519"
-#define LABEL "OPENSSH PRIVATE KEY-----" /* apart, so that nobody takes this file for a key */
+#define LABEL "OPENSSH PRIVATE KEY-----" /* split: scans for secrets look for the whole line */
 #define BEGIN "-----BEGIN " LABEL "\n"
 #define END "-----END " LABEL
 #define MAGIC "openssh-key-v1" /* with its NUL */

@@ -11,8 +11,8 @@
 
 #include <jansson.h>
 
-/* A file named as `make dist` names it (*.intoto.dsse.json) that begins as an envelope does. Of any other name it is a
- * malformed bundle: whoever expects a bundle cannot be given a release. */
+/* A file named as `make dist` names it (*.intoto.dsse.json) that begins as an envelope does. Under any other name it
+ * is a malformed bundle, so that a release cannot pass for a bundle. */
 int rp_provenance_is(const char *path);
 /* The verdicts are those of a bundle after "release-", except "failed". The key is the file of `trust`, or the key.pem
  * next to the envelope, looked up like that of a bundle. *document stays NULL without a verdict. Returns 0 if verified;

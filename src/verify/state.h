@@ -126,6 +126,11 @@ int rp_verify_wall_times(const struct rp_verify_state *s, double *end, struct rp
 double rp_verify_ended_late(const struct rp_verify_state *s, double end, const char **than);
 /* A warning where somebody set a clock to another rate, by a capture or by its oscillator meanwhile: 1, else 0. */
 int rp_verify_slow_clock(const struct rp_verify_state *s, struct rp_check_result *result);
+
+static inline double rp_seconds_between(int64_t from_ns, int64_t to_ns)
+{
+    return (double)(to_ns - from_ns) / 1e9;
+}
 #define RP_CLOCK_DRIFT 1.01   /* the wall clock may be slewed against the monotonic one */
 #define RP_WALL_SLACK_S 1.001 /* wall times are truncated to seconds */
 #define RP_FAST_S 300.0       /* a clock that is set by the network is not that fast */

@@ -23,7 +23,7 @@ static json_t *ask_resolution(const struct rp_probe *p, const char *arg)
                      (json_int_t)r.tv_sec * 1000000000 + r.tv_nsec);
 }
 
-/* {"monotonic", "raw"}: the clock by which all is measured, and the one whose rate nobody can set, both now */
+/* {"monotonic", "raw"}: now, by the clock of all measured times and by the clock whose rate cannot be set */
 static json_t *ask_moment(const struct rp_probe *p, const char *arg)
 {
     (void)p, (void)arg;

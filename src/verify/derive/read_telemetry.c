@@ -131,23 +131,19 @@ int rp_verify_read_telemetry(struct rp_verify_state *s, struct rp_figures *f, st
 
 /* ---- of a command ---- */
 
-static double seconds_from_to(int64_t from, int64_t to)
-{
-    return (double)(to - from) / 1e9;
-}
-
 /* Samples lie within the process that took them, by one clock, and come at most at their rate. */
 static int check_device_times(const struct rp_command_process *p, const struct rp_telemetry *is, struct rp_err *err)
 {
     if (is->n < 1)
         return rp_fail(err, RP_MALFORMED, "the telemetry has no line");
     const int64_t first = is->sample->ns, last = is->sample[is->n - 1].ns;
-    const double span = seconds_from_to(first, last);
+    const double span = rp_seconds_between(first, last);
     if (p->start_ns == RP_NO_INTEGER)
         return rp_fail(err, RP_MISMATCH, "there is telemetry of a process that was gone before it reported");
     if (first < p->start_ns || last > p->end_ns)
         return rp_fail(err, RP_MISMATCH, "a device sample is from %.3f s %s the command",
-                       first < p->start_ns ? seconds_from_to(first, p->start_ns) : seconds_from_to(p->end_ns, last),
+                       first < p->start_ns ? rp_seconds_between(first, p->start_ns)
+                                           : rp_seconds_between(p->end_ns, last),
                        first < p->start_ns ? "before" : "after");
     if ((double)((is->n - 1) * is->every) * RP_TELEMETRY_PERIOD_S > span * RP_CLOCK_DRIFT + 2 * RP_TELEMETRY_PERIOD_S)
         return rp_fail(err, RP_MISMATCH, "%" PRId64 " device samples in %.3f s: they are taken every %.1f s",
@@ -160,7 +156,7 @@ static void look_at_device_power(struct rp_verify_state *s, int device, const st
                           const struct rp_command_process *p)
 {
     char doubt[120];
-    const int late = seconds_from_to(p->start_ns, is->sample->ns) < SAMPLER_LATE_S;
+    const int late = rp_seconds_between(p->start_ns, is->sample->ns) < SAMPLER_LATE_S;
     const struct rp_power_seen seen = power_of(is, late ? is->sample->ns : p->start_ns, p->end_ns);
     if (!*s->power_doubt && *doubt_power(doubt, &seen))
         RP_FORMAT(s->power_doubt, "device %d: %s", device, doubt);

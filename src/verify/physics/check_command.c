@@ -16,11 +16,6 @@
 
 /* ---- times ---- */
 
-static double seconds_between(int64_t from, int64_t to)
-{
-    return (double)(to - from) / 1e9;
-}
-
 /* A process had no more processor time than its node has processors, and began when process 0 did. */
 static int check_process(const struct rp_verify_state *s, int64_t i, struct rp_err *err)
 {
@@ -28,8 +23,8 @@ static int check_process(const struct rp_verify_state *s, int64_t i, struct rp_e
     double threads;
     if (p->start_ns == RP_NO_INTEGER)
         return 0;
-    const double took = seconds_between(p->start_ns, p->end_ns), used = p->user_s + p->system_s;
-    const double apart = seconds_between(first->start_ns, p->start_ns - p->clock.monotonic_ns),
+    const double took = rp_seconds_between(p->start_ns, p->end_ns), used = p->user_s + p->system_s;
+    const double apart = rp_seconds_between(first->start_ns, p->start_ns - p->clock.monotonic_ns),
                  error = p->clock.error_ns > 0 ? (double)p->clock.error_ns / 1e9 : 0;
     if (rp_known_number(rp_run_capture(&s->run, (int)p->node, 0), "probes.cpu.threads", &threads) == 0 &&
         used > threads * (took * RP_CLOCK_DRIFT + RP_WALL_SLACK_S))
@@ -144,7 +139,7 @@ static void describe_device(char out[400], const struct rp_verify_state *s, int6
     const struct rp_command_process *p = &c->process[c->device[i].process];
     const struct rp_telemetry_figures *t = s->run.doc->observed->device[i].telemetry;
     const char *why = c->device[i].no_telemetry;
-    const double took = p->start_ns == RP_NO_INTEGER ? 0 : seconds_between(p->start_ns, p->end_ns),
+    const double took = p->start_ns == RP_NO_INTEGER ? 0 : rp_seconds_between(p->start_ns, p->end_ns),
                  room = took / RP_TELEMETRY_PERIOD_S / (double)(t ? t->every : 1);
     const int few = room >= RP_SAMPLES_ENOUGH && (!t || (double)t->timed < room / 2 - 2);
     if (*out)

@@ -2,7 +2,7 @@
 # A record stands in for the machine: the same document, names hidden in it too; what is no whole record is refused.
 . "$TOP/tests/common.inc"
 export OMP_NUM_THREADS=3 MY_SECRET=planted-in-a-variable NCCL_SECRET_TOKEN=planted-in-an-allowed-one
-# An interface of another test may go while it is recorded: then once more.
+# A device may go while it is recorded, such as an interface of another test: then once more.
 same() { # RECORD COMMAND...: writes live.json and again.json
     rm -rf "$1"
     record=$1
